@@ -1,0 +1,107 @@
+package keyspace
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Widths of the numbers in keys. Frozen.
+const (
+	timeDigits     = 15
+	counterDigits  = 10
+	revisionDigits = 19
+)
+
+// MaxTime is the latest instant that a key can hold, about the year 33658. A
+// later one is stored as this one.
+var MaxTime = time.UnixMilli(999_999_999_999_999)
+
+const hexDigits = "0123456789ABCDEF"
+
+// escape returns the segment in the form that keys hold it.
+func escape(segment string) string {
+	extra := 0
+	for i := range len(segment) {
+		if mustEscape(segment[i]) {
+			extra += 2
+		}
+	}
+	if extra == 0 {
+		return segment
+	}
+	b := make([]byte, 0, len(segment)+extra)
+	for i := range len(segment) {
+		c := segment[i]
+		if mustEscape(c) {
+			b = append(b, '%', hexDigits[c>>4], hexDigits[c&0xf])
+		} else {
+			b = append(b, c)
+		}
+	}
+	return string(b)
+}
+
+func mustEscape(c byte) bool {
+	return c == '/' || c == '%' || c < 0x20 || c == 0x7f
+}
+
+// unescape is the inverse of escape. It refuses what escape never writes.
+func unescape(segment string) (string, error) {
+	if !strings.Contains(segment, "%") && escape(segment) == segment {
+		return segment, nil
+	}
+	b := make([]byte, 0, len(segment))
+	for i := 0; i < len(segment); i++ {
+		c := segment[i]
+		if c == '%' {
+			if i+2 >= len(segment) {
+				return "", fmt.Errorf("segment %q ends inside an escape", segment)
+			}
+			n, err := strconv.ParseUint(segment[i+1:i+3], 16, 8)
+			if err != nil {
+				return "", fmt.Errorf("segment %q: bad escape %q", segment, segment[i:i+3])
+			}
+			c, i = byte(n), i+2
+		}
+		b = append(b, c)
+	}
+	if s := string(b); escape(s) == segment {
+		return s, nil
+	}
+	return "", fmt.Errorf("segment %q is not in its only form", segment)
+}
+
+// number renders n, zero-padded; a negative n is written as zero.
+func number(n int64, digits int) string {
+	s := strconv.FormatInt(max(n, 0), 10)
+	if len(s) >= digits {
+		return s
+	}
+	return strings.Repeat("0", digits-len(s)) + s
+}
+
+func parseNumber(s string, digits int) (int64, error) {
+	n, err := strconv.ParseUint(s, 10, 63)
+	if err != nil || len(s) != digits {
+		return 0, fmt.Errorf("%q is not a number of %d digits", s, digits)
+	}
+	return int64(n), nil
+}
+
+// instant renders t in Unix milliseconds, bounded by 1970 and MaxTime.
+func instant(t time.Time) string {
+	switch {
+	case t.After(MaxTime):
+		t = MaxTime
+	case t.Before(time.UnixMilli(0)):
+		t = time.UnixMilli(0)
+	}
+	return number(t.UnixMilli(), timeDigits)
+}
+
+func parseInstant(s string) (time.Time, error) {
+	n, err := parseNumber(s, timeDigits)
+	return time.UnixMilli(n), err
+}

@@ -1,0 +1,82 @@
+package execution
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// A Token is a fencing token: the etcd revision of the claim. Tokens of one
+// execution strictly rise with each claim.
+type Token int64
+
+// A Lease is a holder's claim on one execution. (RFC 002, Runtime API.) It is
+// plain data and may be handed to another process; the fencing token, not the
+// possession of this value, decides whether a write is accepted.
+type Lease struct {
+	ID    ID    `json:"executionId"`
+	Token Token `json:"token"`
+	// ExpiresAt is when the lease ends unless renewed, by the claimer's clock. It
+	// informs; no decision about a write depends on it.
+	ExpiresAt time.Time `json:"expiresAt"`
+	// Incarnation and Run say which history the holder writes: an id that is
+	// admitted again after its deletion has another incarnation.
+	Incarnation int64 `json:"incarnation"`
+	Run         int64 `json:"run"`
+	// Epoch is the namespace's epoch at the claim; a restore from a backup changes
+	// it and so refuses every lease from before.
+	Epoch string `json:"epoch"`
+}
+
+// A Delivery is one claim's worth of work on an execution.
+type Delivery struct {
+	Lease
+	Workflow string          `json:"workflow"`
+	Queue    string          `json:"queue"`
+	Params   json.RawMessage `json:"params"`
+	// First: no earlier delivery exists, so no step can be recorded yet.
+	First bool `json:"first"`
+	// UnacknowledgedDeliveries at the claim, this one not included.
+	UnacknowledgedDeliveries int64 `json:"unacknowledgedDeliveries"`
+	// Takeover: the delivery before this one ended by expiry.
+	Takeover bool `json:"takeover"`
+}
+
+// An OutcomeKind says how a delivery is acknowledged.
+type OutcomeKind string
+
+// The kinds of outcome. (RFC 002, acknowledge.)
+const (
+	Completed OutcomeKind = "completed"
+	Failed    OutcomeKind = "failed"
+	Suspended OutcomeKind = "suspended"
+)
+
+// CodeCancelled is the error code of an execution that was cancelled.
+const CodeCancelled = "cancelled"
+
+// An Outcome is what a delivery is acknowledged with, or what an execution came to.
+type Outcome struct {
+	Kind   OutcomeKind     `json:"kind"`
+	Result json.RawMessage `json:"result,omitempty"` // Completed
+	Error  *Error          `json:"error,omitempty"`  // Failed
+	// Wake asks, with Suspended, for a delivery at this time, as a requestWake made
+	// during the delivery would. Zero: none.
+	Wake time.Time `json:"wake,omitzero"`
+	// Handover, with Suspended, asks for a delivery at once: the holder is
+	// shutting down.
+	Handover bool `json:"handover,omitempty"`
+}
+
+// An Error is the recorded form of an error.
+type Error struct {
+	Message string `json:"message"`
+	Code    string `json:"code,omitempty"`
+	Stack   string `json:"stack,omitempty"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Cancelled says whether the outcome is that of a cancelled execution.
+func (o Outcome) Cancelled() bool {
+	return o.Kind == Failed && o.Error != nil && o.Error.Code == CodeCancelled
+}

@@ -1,0 +1,68 @@
+package execution
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// An AdmitRequest asks for a new execution.
+type AdmitRequest struct {
+	ID       ID              // default: a random one
+	Workflow string          // required
+	Params   json.RawMessage // JSON; default: null; at most 1 MiB
+	Queue    string          // default: the workflow's name
+	Due      time.Time       // first due time; default: now
+}
+
+// An Admission answers an AdmitRequest. Existing: an execution of the same
+// workflow and params had the id already; nothing was changed.
+type Admission struct {
+	ID       ID
+	Existing bool
+}
+
+// A ClaimRequest asks for due executions. (RFC 002, claimDue.)
+type ClaimRequest struct {
+	Now      time.Time     // bounds the due times; default: the clock's
+	Limit    int           // at most so many leases, at least 1
+	Duration time.Duration // of each lease; whole seconds, rounded up; etcd has a minimum
+
+	Queues    []string // default: every queue of the namespace
+	Workflows []string // only these; default: every workflow
+}
+
+// A ListRequest selects executions; zero fields select all.
+type ListRequest struct {
+	Status            Status
+	Workflow          string
+	Queue             string
+	IDPrefix          string
+	MinUnacknowledged int64  // unacknowledgedDeliveries at least so many
+	Limit             int    // page size; default 100, at most 1000
+	After             string // Page.Next of the page before
+}
+
+// A Page is a part of a listing. Next is empty on the last one. A page may hold
+// fewer records than its limit, and none, and still have a next one.
+type Page struct {
+	Records []Record
+	Next    string
+}
+
+// A StepWrite asks to record one attempt of a step. (RFC 002, writeStep.)
+type StepWrite struct {
+	Key      string
+	Attempt  int64
+	Done     bool
+	Response json.RawMessage // at most 1 MiB unless configured otherwise
+}
+
+// A Step is a recorded attempt of a step. It never changes.
+type Step struct {
+	Key      string          `json:"stepKey"`
+	Attempt  int64           `json:"stepAttempt"`
+	Done     bool            `json:"done"`
+	Response json.RawMessage `json:"stepResponse"`
+	Token    Token           `json:"token"` // of the delivery that wrote it
+	Written  time.Time       `json:"written"`
+}
