@@ -1,0 +1,56 @@
+package fencing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-io/holdfast/internal/etcd"
+)
+
+// ErrUnknown: no answer came, and whether the write was applied could not be found
+// out. It is never [execution.ErrLost]; read the execution, or try again.
+var ErrUnknown = errors.New("outcome unknown")
+
+// How long one try of a request may take, and the pauses between tries.
+const (
+	tryTimeout = 5 * time.Second
+	minPause   = 20 * time.Millisecond
+	maxPause   = time.Second
+)
+
+// Send sends the same transaction until etcd answers definitely or ctx ends. It
+// says whether an earlier try was left without an answer and may have been
+// applied. An error is either definite (nothing was changed) or wraps
+// [ErrUnknown].
+func Send(ctx context.Context, store etcd.Store, txn *etcd.Txn) (res *etcd.TxnResult, again bool, err error) {
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		if res, err = try(ctx, store, txn); err == nil {
+			return res, again, nil
+		}
+		definite := etcd.IsDefinite(err)
+		if definite && !errors.Is(err, etcd.ErrBusy) {
+			if again {
+				err = fmt.Errorf("%w: an earlier try was not answered, then: %w", ErrUnknown, err)
+			}
+			return nil, again, err
+		}
+		again = again || !definite
+		select {
+		case <-ctx.Done():
+			if again {
+				err = fmt.Errorf("%w: %w", ErrUnknown, err)
+			}
+			return nil, again, err
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		}
+	}
+}
+
+func try(ctx context.Context, store etcd.Store, txn *etcd.Txn) (*etcd.TxnResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
+	return store.Txn(ctx, txn)
+}

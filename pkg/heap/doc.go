@@ -1,0 +1,11 @@
+// Package heap keeps the step records of executions: what each step of a run
+// came to, so that a replay skips it. (It is not a priority heap.)
+//
+// A record, once there, never changes (I5). Writing one is one fenced
+// transaction: it compares the execution's state record with the lease's token
+// and the absence of the record. So a stale holder's write is refused and changes
+// nothing (I3, I4), and the current holder may write a step twice: the second
+// time it is given the recorded one, and goes on with that. (RFC 002, Fencing.)
+//
+// The package depends on no clock; the time in a record is information.
+package heap

@@ -1,0 +1,126 @@
+package leasing
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-io/holdfast/internal/etcd"
+	"github.com/holdfast-io/holdfast/internal/record"
+	"github.com/holdfast-io/holdfast/pkg/execution"
+	"github.com/holdfast-io/holdfast/pkg/fencing"
+)
+
+// Admit accepts an execution. (RFC 001, admit.)
+//
+//	compare  the state record is absent
+//	then     spec, state, due entry
+//
+// An id that exists with the same workflow and params is answered with the
+// existing execution, so admitting is repeatable; with others it is an
+// [execution.ErrConflict]. A bad id, name or payload is an
+// [*execution.InvalidError]. In either case nothing is stored.
+func (c *Client) Admit(ctx context.Context, req execution.AdmitRequest) (execution.Admission, error) {
+	if err := completeAdmit(&req); err != nil {
+		return execution.Admission{}, err
+	}
+	id, now, nonce := string(req.ID), time.Now(), newNonce()
+	spec := record.Spec{Workflow: req.Workflow, Queue: req.Queue, Admitted: millis(now), Nonce: nonce, Params: req.Params}
+	state := &record.State{Workflow: req.Workflow, Queue: req.Queue, Base: execution.StatusAdmitted, Due: millis(later(req.Due, now)), Nonce: nonce}
+	v := &view{id: req.ID, state: &record.State{Queue: req.Queue}}
+	res, _, err := fencing.Send(ctx, c.store, &etcd.Txn{
+		If: []etcd.Compare{etcd.Absent(c.space.State(id))},
+		Then: append([]etcd.Op{
+			etcd.Put{Key: c.space.Spec(id), Value: spec.Encode()},
+			etcd.Put{Key: c.space.State(id), Value: state.Encode()},
+		}, c.entry(v, state)...),
+		Else: []etcd.Op{etcd.Get{Key: c.space.Spec(id)}},
+	})
+	switch {
+	case err != nil:
+		return execution.Admission{}, fmt.Errorf("admit %q: %w", id, err)
+	case res.Succeeded:
+		return execution.Admission{ID: req.ID}, nil
+	}
+	return c.admitted(req, nonce, res.Results[0])
+}
+
+// admitted answers an Admit whose id exists.
+func (c *Client) admitted(req execution.AdmitRequest, nonce string, r etcd.Result) (execution.Admission, error) {
+	kv, ok := r.One()
+	if !ok {
+		return execution.Admission{}, fmt.Errorf("admit %q: it has a state but no spec: %w", string(req.ID), execution.ErrConflict)
+	}
+	old, err := record.DecodeSpec(kv.Value)
+	switch {
+	case err != nil:
+		return execution.Admission{}, fmt.Errorf("admit %q: key %q: %w", string(req.ID), kv.Key, err)
+	case old.Nonce == nonce: // an earlier try of this call, whose answer was lost
+		return execution.Admission{ID: req.ID}, nil
+	case old.Workflow != req.Workflow:
+		return execution.Admission{}, fmt.Errorf("admit %q: it exists with workflow %q, not %q: %w", string(req.ID), old.Workflow, req.Workflow, execution.ErrConflict)
+	case !sameJSON(old.Params, req.Params):
+		return execution.Admission{}, fmt.Errorf("admit %q: it exists with other params: %w", string(req.ID), execution.ErrConflict)
+	}
+	return execution.Admission{ID: req.ID, Existing: true}, nil
+}
+
+func completeAdmit(req *execution.AdmitRequest) error {
+	if req.ID == "" {
+		req.ID = execution.NewID()
+	}
+	if err := req.ID.Validate(); err != nil {
+		return err
+	}
+	if err := execution.ValidateName("workflow", req.Workflow); err != nil {
+		return err
+	}
+	if req.Queue == "" {
+		req.Queue = req.Workflow
+	}
+	if err := execution.ValidateName("queue", req.Queue); err != nil {
+		return err
+	}
+	if req.Params == nil {
+		req.Params = json.RawMessage("null")
+	}
+	if err := execution.ValidateSize("params", req.Params, execution.MaxPayloadBytes); err != nil {
+		return err
+	}
+	if !json.Valid(req.Params) {
+		return &execution.InvalidError{What: "params", Value: string(req.Params), Reason: "is not JSON"}
+	}
+	return nil
+}
+
+// later returns the later of the two; a due time in the past would only jump the
+// queue.
+func later(t, now time.Time) time.Time {
+	if t.Before(now) {
+		return now
+	}
+	return t
+}
+
+// sameJSON compares two documents by their content: the order of members and
+// white space do not matter, numbers are compared as they are written.
+func sameJSON(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	ca, errA := canonical(a)
+	cb, errB := canonical(b)
+	return errA == nil && errB == nil && bytes.Equal(ca, cb)
+}
+
+func canonical(doc json.RawMessage) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return json.Marshal(v) // sorts the members of objects
+}

@@ -1,0 +1,130 @@
+package leasing
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/holdfast-io/holdfast/internal/etcd"
+	"github.com/holdfast-io/holdfast/internal/keyspace"
+	"github.com/holdfast-io/holdfast/pkg/execution"
+	"github.com/holdfast-io/holdfast/pkg/fencing"
+)
+
+// Config says where the executions are and how they are redelivered.
+type Config struct {
+	Store    etcd.Store         // required
+	Space    keyspace.Space     // required
+	Logger   *zap.Logger        // default: silent
+	Observer execution.Observer // default: none
+	Delay    DelayPolicy        // default: 1 s doubling to 5 min
+}
+
+// A Client acts on the executions of one namespace. It may be used by many
+// goroutines at once.
+type Client struct {
+	store    etcd.Store
+	space    keyspace.Space
+	log      *zap.Logger
+	observer execution.Observer
+	delay    DelayPolicy
+
+	epoch    atomic.Pointer[string]
+	claims   claimCache
+	outdated entrySet
+
+	reapMu   sync.Mutex
+	reapedAt time.Time // of claimDue's own scan
+}
+
+// New returns a client of the namespace. It reads the namespace's epoch, or
+// creates it.
+func New(ctx context.Context, cfg Config) (*Client, error) {
+	if cfg.Store == nil || cfg.Space == (keyspace.Space{}) {
+		return nil, errors.New("leasing: Store and Space are required")
+	}
+	delay, err := cfg.Delay.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("leasing: %w", err)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = zap.NewNop()
+	}
+	c := &Client{store: cfg.Store, space: cfg.Space, log: cfg.Logger, observer: cfg.Observer, delay: delay}
+	return c, c.loadEpoch(ctx)
+}
+
+// loadEpoch reads the epoch, creating it where there is none.
+func (c *Client) loadEpoch(ctx context.Context) error {
+	fresh := rand.Text()
+	key := c.space.Epoch()
+	res, _, err := fencing.Send(ctx, c.store, &etcd.Txn{
+		If:   []etcd.Compare{etcd.Absent(key)},
+		Then: []etcd.Op{etcd.Put{Key: key, Value: []byte(fresh)}},
+		Else: []etcd.Op{etcd.Get{Key: key}},
+	})
+	if err != nil {
+		return fmt.Errorf("read the namespace's epoch: %w", err)
+	}
+	if !res.Succeeded {
+		kv, _ := res.Results[0].One()
+		fresh = string(kv.Value)
+	}
+	c.epoch.Store(&fresh)
+	return nil
+}
+
+// inEpoch is the compare that refuses what was remembered before a restore.
+func (c *Client) inEpoch() etcd.Compare { return etcd.ValueIs(c.space.Epoch(), *c.epoch.Load()) }
+
+// sawEpoch takes over the epoch that a refusal showed, and says whether it is
+// another one than the client knew.
+func (c *Client) sawEpoch(r etcd.Result) bool {
+	kv, _ := r.One()
+	now := string(kv.Value)
+	if now == *c.epoch.Load() {
+		return false
+	}
+	c.log.Warn("the namespace's epoch has changed: it was restored from a backup; every lease from before is void")
+	c.epoch.Store(&now)
+	return true
+}
+
+func (c *Client) call(lease execution.Lease, operation, nonce string) fencing.Call {
+	call := fencing.Call{Store: c.store, Space: c.space, Observer: c.observer, Lease: lease, Operation: operation, Nonce: nonce}
+	if operation == opSweep {
+		call.Observer = nil
+	}
+	return call
+}
+
+// bad reports a record that can't be read; what it is about goes on without it.
+func (c *Client) bad(key string, err error) {
+	c.log.Error("a record can't be read; it is set aside", zap.String("key", key), zap.Error(err))
+	c.observer.Tell(execution.Event{Kind: execution.EventBadRecord, Operation: key, Err: err})
+}
+
+// newNonce identifies one call.
+func newNonce() string { return rand.Text()[:16] }
+
+// millis is a time as records hold it; the zero time is 0.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return max(t.UnixMilli(), 1)
+}
+
+// instant is the inverse of millis.
+func instant(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}

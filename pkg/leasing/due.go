@@ -1,0 +1,156 @@
+package leasing
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-io/holdfast/internal/etcd"
+	"github.com/holdfast-io/holdfast/internal/keyspace"
+	"github.com/holdfast-io/holdfast/internal/record"
+	"github.com/holdfast-io/holdfast/pkg/execution"
+)
+
+// The bounds of a scan of the due index. Etcd's default limit is 128 operations in
+// a transaction; a range's cost grows with the keys in it, so its end is bounded
+// by the look-ahead.
+const (
+	batchReads = 96               // ranges or gets in one reading transaction
+	maxPages   = 16               // reads past entries that the caller can't take
+	lookAhead  = 40 * time.Second // how far a scan looks for the next due time
+)
+
+// A candidate is a due entry that a claim may take.
+type candidate struct {
+	id    execution.ID
+	key   string
+	rev   int64 // the entry's mod-revision
+	at    time.Time
+	due   *record.Due
+	state *record.State // exact if the entry's revisions compare
+}
+
+// A dueScan looks for candidates in the due index.
+type dueScan struct {
+	client    *Client
+	queues    []string
+	workflows []string // empty: all
+	now       time.Time
+	want      int
+	first     int                     // the shard to begin with: dispatchers begin at different ones
+	skip      func(execution.ID) bool // may be nil
+}
+
+// A cursor is the rest of one shard of one queue.
+type cursor struct {
+	get etcd.Get
+}
+
+// run returns up to want candidates and the next time at which one of the queues'
+// other entries within the look-ahead is due (zero: none). Within a shard the
+// candidates are in the order of their due times.
+func (d *dueScan) run(ctx context.Context) (found []candidate, next time.Time, err error) {
+	cursors := d.cursors()
+	seen := map[execution.ID]bool{}
+	for page := 0; len(cursors) > 0 && page < maxPages && len(found) < d.want; page++ {
+		var rest []cursor
+		for part := range slices.Chunk(cursors, batchReads) {
+			ops := make([]etcd.Op, len(part))
+			for i, cur := range part {
+				ops[i] = cur.get
+			}
+			res, err := d.client.store.Txn(ctx, &etcd.Txn{Then: ops})
+			if err != nil {
+				return nil, time.Time{}, fmt.Errorf("scan the due index: %w", err)
+			}
+			for i, cur := range part {
+				at, ripe := d.take(res.Results[i].KVs, seen, &found)
+				next = sooner(next, at)
+				if res.Results[i].More && ripe {
+					kvs := res.Results[i].KVs
+					cur.get.Key = kvs[len(kvs)-1].Key + "\x00"
+					rest = append(rest, cur)
+				}
+			}
+		}
+		cursors = rest
+	}
+	if len(found) > d.want {
+		found = found[:d.want]
+	}
+	return found, next, nil
+}
+
+func (d *dueScan) cursors() []cursor {
+	limit := int64(max(8, d.want/4))
+	var cursors []cursor
+	for i := range keyspace.Shards {
+		shard := (d.first + i) % keyspace.Shards
+		for _, q := range d.queues {
+			span := d.client.space.DueUntil(q, keyspace.DefaultPriority, shard, d.now.Add(lookAhead))
+			cursors = append(cursors, cursor{get: etcd.Get{Key: span.Start, End: span.End, Limit: limit}})
+		}
+	}
+	return cursors
+}
+
+// take sorts the entries of one read into candidates and the time of the first one
+// that is not due yet; ripe: all of them were due, so more may follow.
+func (d *dueScan) take(kvs []etcd.KV, seen map[execution.ID]bool, found *[]candidate) (next time.Time, ripe bool) {
+	for _, kv := range kvs {
+		k, err := d.client.space.Parse(kv.Key)
+		if err != nil {
+			d.client.bad(kv.Key, err)
+			continue
+		}
+		due, state, err := record.DecodeDue(kv.Value, kv.Modified)
+		if err != nil {
+			d.client.bad(kv.Key, err)
+			continue
+		}
+		id := execution.ID(k.ID)
+		if len(d.workflows) > 0 && !slices.Contains(d.workflows, state.Workflow) {
+			continue
+		}
+		if k.Due.At.After(d.now) {
+			return k.Due.At, false
+		}
+		if seen[id] || d.skip != nil && d.skip(id) || d.client.outdated.has(kv.Key, kv.Modified) {
+			continue
+		}
+		seen[id] = true
+		*found = append(*found, candidate{id: id, key: kv.Key, rev: kv.Modified, at: k.Due.At, due: due, state: state})
+	}
+	return time.Time{}, true
+}
+
+// queues lists the queues of the namespace that have due entries, in order. It
+// reads one entry of each; etcd counts every key behind it, so this is for callers
+// who name no queues, not for dispatchers.
+func (c *Client) queues(ctx context.Context) ([]string, error) {
+	all := c.space.AllDues()
+	var queues []string
+	for start := all.Start; ; {
+		res, _, err := c.store.Get(ctx, etcd.Get{Key: start, End: all.End, Limit: 1, KeysOnly: true})
+		if err != nil {
+			return nil, fmt.Errorf("list the queues: %w", err)
+		}
+		kv, ok := res.One()
+		if !ok {
+			return queues, nil
+		}
+		k, err := c.space.Parse(kv.Key)
+		if err != nil {
+			c.bad(kv.Key, err)
+			start = kv.Key + "\x00"
+			continue
+		}
+		queues = append(queues, k.Due.Queue)
+		start = c.space.Dues(k.Due.Queue).End
+	}
+}
+
+// byDue orders candidates by due time, so that an old one is claimed first.
+func byDue(a, b candidate) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.id, b.id)) }

@@ -1,0 +1,141 @@
+package leasing
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/holdfast-io/holdfast/internal/etcd"
+	"github.com/holdfast-io/holdfast/internal/record"
+	"github.com/holdfast-io/holdfast/pkg/execution"
+)
+
+// An ending is how a delivery ends: what becomes of the state.
+type ending struct {
+	operation string
+	nonce     string
+	// next makes the state from the claimed one; wakes says that it depends on the
+	// pending wake, which must then be as read.
+	next  func(*view) *record.State
+	wakes bool
+}
+
+// ended returns the state without its claim, the delivery noted in its history.
+func ended(s *record.State, token execution.Token, now time.Time, how execution.How, why, nonce string) *record.State {
+	n := s.Clone()
+	n.Claimed, n.Nonce = false, nonce
+	if last := n.Last(); last != nil && last.How == execution.HowRunning {
+		last.Token, last.Ended, last.How, last.Why, last.EndNonce = token, millis(now), how, clip(why), nonce
+	}
+	return n
+}
+
+// clip bounds a reason, which is kept in every history.
+func clip(why string) string {
+	const limit = 200
+	if len(why) <= limit {
+		return why
+	}
+	return fmt.Sprintf("%.*s…", limit, why)
+}
+
+// unacknowledged counts a delivery against the execution: it stays due, but not
+// before the redelivery delay has passed. (I7, I8)
+func (c *Client) unacknowledged(n *record.State, now time.Time) {
+	n.Unacked = counted(n.Unacked)
+	n.NotBefore = millis(now.Add(c.delay.Delay(n.Unacked)))
+	if n.Due == 0 {
+		n.Due = millis(now)
+	}
+}
+
+// counted adds one to a stored count, whatever was stored.
+func counted(n int64) int64 {
+	if n = max(n, 0); n == math.MaxInt64 {
+		return n
+	}
+	return n + 1
+}
+
+// end runs the holder's transaction that ends its delivery.
+//
+//	compare  the guard, mod(live) as known, and mod(wake) as read where it matters
+//	then     state; live, wake and the reaped entry deleted; due or done entry
+//
+// What the claim wrote is known, so the first try needs no read; where it turns
+// out otherwise (a reaper came by, a wake was requested) the refusal has read what
+// is there, and the next try uses that.
+func (c *Client) end(ctx context.Context, lease execution.Lease, e ending) error {
+	call := c.call(lease, e.operation, e.nonce)
+	v, err := c.claimed(ctx, lease)
+	for {
+		if err != nil {
+			return fmt.Errorf("%s %q: %w", e.operation, string(lease.ID), err)
+		}
+		if v.rev != int64(lease.Token) || v.state == nil {
+			// Only a read without a known claim sees this; the guard's refusal proves it.
+			v.state = &record.State{Claimed: true, Base: execution.StatusAdmitted}
+		}
+		compares, ops := c.unhold(&v)
+		if e.wakes {
+			compares = append(compares, etcd.ModIs(c.space.Wake(string(lease.ID)), v.wakeRev))
+		}
+		next := e.next(&v)
+		ops = append(ops, etcd.Put{Key: c.space.State(string(lease.ID)), Value: next.Encode()})
+		ops = append(append(ops, c.entry(&v, next)...), c.doneEntry(lease.ID, next)...)
+		ans, doErr := call.Do(ctx, compares, ops, c.viewGets(lease.ID)[1:])
+		switch {
+		case doErr != nil:
+			return doErr
+		case ans.Applied:
+			c.claims.drop(lease)
+			return nil
+		case ans.Lost != nil:
+			c.claims.drop(lease)
+			return call.Refuse(ans.Lost)
+		}
+		v.state, v.rev = ans.State, int64(lease.Token)
+		err = v.parseHolding(ans.Rest[0], ans.Rest[1])
+	}
+}
+
+// claimed returns the claim's records as its holder knows them.
+func (c *Client) claimed(ctx context.Context, lease execution.Lease) (view, error) {
+	if err := lease.ID.Validate(); err != nil {
+		return view{}, err
+	}
+	if s := c.claims.get(lease); s != nil {
+		return view{id: lease.ID, state: s, rev: int64(lease.Token), liveRev: int64(lease.Token)}, nil
+	}
+	return c.look(ctx, lease.ID)
+}
+
+func (c *Client) doneEntry(id execution.ID, s *record.State) []etcd.Op {
+	if !s.Terminal() {
+		return nil
+	}
+	return []etcd.Op{etcd.Put{Key: c.space.Done(time.UnixMilli(s.Ended), string(id)), Value: []byte{}}}
+}
+
+// Release ends the delivery without an outcome, noting why. It counts: the
+// execution is due again, with a higher token, after the redelivery delay. (RFC
+// 002, release.) A stale token gives an [execution.ErrLost] and changes nothing.
+// Keeps I4, I6, I7, I8.
+func (c *Client) Release(ctx context.Context, lease execution.Lease, why string) error {
+	err := c.release(ctx, lease, "release", execution.HowReleased, why)
+	if err == nil {
+		c.observer.Tell(execution.Event{Kind: execution.EventReleased, ID: lease.ID, Token: lease.Token, Operation: why})
+	}
+	return err
+}
+
+func (c *Client) release(ctx context.Context, lease execution.Lease, op string, how execution.How, why string) error {
+	nonce := newNonce()
+	return c.end(ctx, lease, ending{operation: op, nonce: nonce, next: func(v *view) *record.State {
+		now := time.Now()
+		n := ended(v.state, lease.Token, now, how, why, nonce)
+		c.unacknowledged(n, now)
+		return n
+	}})
+}

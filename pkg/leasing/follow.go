@@ -1,0 +1,85 @@
+package leasing
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/holdfast-io/holdfast/internal/etcd"
+	"github.com/holdfast-io/holdfast/internal/keyspace"
+	"github.com/holdfast-io/holdfast/pkg/execution"
+)
+
+// The pauses before a broken watch is begun again.
+const (
+	minRestart = 50 * time.Millisecond
+	maxRestart = 5 * time.Second
+)
+
+// A follower reads a part of the keyspace and watches it from there on.
+type follower struct {
+	what string // for the log
+	span keyspace.Span
+	// resync reads what is there, acts on it and returns a revision that is not
+	// newer than what it read.
+	resync func(context.Context) (int64, error)
+	event  func(context.Context, etcd.Event)
+}
+
+// follow reads and watches until ctx ends. A watch that breaks, or that was
+// compacted away, is begun again from a fresh read, so that nothing is missed.
+func (c *Client) follow(ctx context.Context, f follower) {
+	for pause := minRestart; ctx.Err() == nil; pause = min(2*pause, maxRestart) {
+		rev, err := f.resync(ctx)
+		if err == nil {
+			pause = minRestart
+			err = c.watchFrom(ctx, f, rev+1)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		c.log.Warn("a watch is begun again", zap.String("watch", f.what), zap.Error(err))
+		c.observer.Tell(execution.Event{Kind: execution.EventWatchRestart, Operation: f.what, Err: err})
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		}
+	}
+}
+
+func (c *Client) watchFrom(ctx context.Context, f follower, rev int64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for batch := range c.store.Watch(ctx, f.span.Start, f.span.End, rev) {
+		if batch.Err != nil {
+			return batch.Err
+		}
+		for _, e := range batch.Events {
+			f.event(ctx, e)
+		}
+	}
+	return ctx.Err()
+}
+
+// revision reads the namespace's current revision.
+func (c *Client) revision(ctx context.Context) (int64, error) {
+	_, rev, err := c.store.Get(ctx, etcd.Get{Key: c.space.Epoch(), KeysOnly: true})
+	return rev, err
+}
+
+// every calls do at about the interval until ctx ends, jittered so that processes
+// that began together part.
+func (c *Client) every(ctx context.Context, what string, interval time.Duration, do func(context.Context) error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(interval*3/4 + rand.N(interval/2)):
+		}
+		if err := do(ctx); err != nil && ctx.Err() == nil {
+			c.log.Warn("a periodic scan failed; it is tried again", zap.String("scan", what), zap.Error(err))
+		}
+	}
+}

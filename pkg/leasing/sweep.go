@@ -1,0 +1,53 @@
+package leasing
+
+import (
+	"context"
+	"errors"
+
+	"go.uber.org/zap"
+
+	"github.com/holdfast-io/holdfast/pkg/execution"
+	"github.com/holdfast-io/holdfast/pkg/fencing"
+)
+
+// opSweep is the operation of a release by sweep. Its refusal is no event: the
+// delivery just ended by itself.
+const opSweep = "sweep"
+
+// sweep releases claims of this process that it neither runs nor has a claim call
+// out for: a claim whose answer was lost can arrive late. They are named by id and
+// token, and count as deliveries. (I7)
+func (h *Holder) sweep(ctx context.Context) error {
+	h.mu.Lock()
+	p := h.proc
+	h.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	mine, _, err := h.client.lives(ctx, nil)
+	if err != nil {
+		return err
+	}
+	for _, v := range mine {
+		if v.live.Proc != p.name || h.runs(v) {
+			continue
+		}
+		lease := execution.Lease{ID: v.id, Token: execution.Token(v.live.Token), Epoch: p.epoch}
+		h.client.log.Warn("a claim that nobody runs is released", zap.String("execution", string(v.id)), zap.Int64("token", v.live.Token))
+		err := h.client.release(ctx, lease, opSweep, execution.HowReleased, "a claim that nobody ran")
+		switch {
+		case err == nil:
+			h.client.observer.Tell(execution.Event{Kind: execution.EventSwept, ID: v.id, Token: lease.Token})
+		case !errors.Is(err, execution.ErrLost) && !errors.Is(err, fencing.ErrUnknown):
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *Holder) runs(v view) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, held := h.held[claimKey{v.id, execution.Token(v.live.Token)}]
+	return held || h.claiming[v.id]
+}
