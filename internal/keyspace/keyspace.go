@@ -5,7 +5,6 @@ import (
 	"hash/fnv"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // Shards is the number of parts of a queue's due index. Frozen: an id's shard is
@@ -19,10 +18,17 @@ const DefaultPriority = 5
 // MaxNamespaceBytes bounds a namespace and a prefix.
 const MaxNamespaceBytes = 128
 
+// MinPriority and MaxPriority bound a due entry's priority: it is one digit.
+const (
+	MinPriority = 0
+	MaxPriority = 9
+)
+
 // A Span is the half-open range of keys [Start, End).
 type Span struct{ Start, End string }
 
-// Prefix returns the span of every key that begins with p.
+// prefixSpan returns the span of every key that begins with p. A p without a byte
+// below 0xff, which no space makes, has an empty one.
 func prefixSpan(p string) Span {
 	b := []byte(p)
 	for i := len(b) - 1; i >= 0; i-- {
@@ -31,27 +37,41 @@ func prefixSpan(p string) Span {
 			return Span{p, string(b[:i+1])}
 		}
 	}
-	return Span{p, "\x00"}
+	return Span{}
 }
 
-// A Space builds and parses the keys of one namespace.
+// A Space builds and parses the keys of one namespace. Its builders take the
+// names that [Space.Parse] accepts and check nothing: whoever takes a name from a user
+// validates it first.
 type Space struct{ root string }
 
-// New returns the space of the namespace under the prefix. A prefix is made of
-// one or more plain segments ("/holdfast"); a namespace is one segment of any
-// UTF-8 without NUL.
+// New returns the space of the namespace under the prefix. A prefix is one or
+// more plain segments ("/holdfast", "/team/holdfast"), none of which looks like a
+// version ("v1"): it could lie inside another prefix's namespace. A namespace is
+// one segment of any UTF-8 without NUL.
 func New(prefix, namespace string) (Space, error) {
-	if prefix == "" || strings.HasSuffix(prefix, "/") || len(prefix) > MaxNamespaceBytes || !plain(prefix) {
-		return Space{}, fmt.Errorf("prefix %q: want 1 to %d bytes of UTF-8 without NUL that do not end in \"/\"", prefix, MaxNamespaceBytes)
+	if !plain(prefix) {
+		return Space{}, fmt.Errorf("prefix %q: want 1 to %d bytes of UTF-8 without NUL", prefix, MaxNamespaceBytes)
 	}
-	if namespace == "" || len(namespace) > MaxNamespaceBytes || !plain(namespace) {
+	for segment := range strings.SplitSeq(strings.TrimPrefix(prefix, "/"), "/") {
+		if segment == "" || versionLike(segment) {
+			return Space{}, fmt.Errorf("prefix %q holds the segment %q: want segments like \"/team/holdfast\", none empty and none a version", prefix, segment)
+		}
+	}
+	if !plain(namespace) {
 		return Space{}, fmt.Errorf("namespace %q: want 1 to %d bytes of UTF-8 without NUL", namespace, MaxNamespaceBytes)
 	}
 	return Space{root: prefix + "/v1/" + escape(namespace) + "/"}, nil
 }
 
 func plain(s string) bool {
-	return utf8.ValidString(s) && !strings.Contains(s, "\x00")
+	return len(s) <= MaxNamespaceBytes && wellFormed(s)
+}
+
+// versionLike says whether the segment is "v" and digits.
+func versionLike(segment string) bool {
+	digits, ok := strings.CutPrefix(segment, "v")
+	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
 // All returns the span of the whole namespace.
@@ -111,8 +131,8 @@ func (s Space) Dones() Span { return prefixSpan(s.root + "done/") }
 // A Due names an entry of the due index.
 type Due struct {
 	Queue    string
-	Priority int
-	At       time.Time
+	Priority int       // MinPriority to MaxPriority; one outside is written as the nearest
+	At       time.Time // in whole milliseconds of 1970 to MaxTime; one outside is written as the nearest
 	ID       string
 }
 
@@ -124,11 +144,12 @@ func (s Space) Due(d Due) string {
 func (s Space) queue(queue string) string { return s.root + "due/" + escape(queue) + "/" }
 
 func (s Space) shard(queue string, priority, shard int) string {
-	return s.queue(queue) + string('0'+rune(priority)) + "/" + hexDigits[shard:shard+1] + "/"
+	digit := '0' + rune(min(max(priority, MinPriority), MaxPriority))
+	return s.queue(queue) + string(digit) + "/" + hexDigits[shard:shard+1] + "/"
 }
 
-// DueUntil returns the span of the entries of one shard of a queue that are due
-// at or before t, in the order of their times.
+// DueUntil returns the span of the entries of one shard (0 to Shards-1) of a
+// queue that are due at or before t, in the order of their times.
 func (s Space) DueUntil(queue string, priority, shard int, t time.Time) Span {
 	p := s.shard(queue, priority, shard)
 	return Span{p, p + instant(t) + "0"} // '0' follows the '/' of that instant's entries
@@ -141,28 +162,30 @@ func (s Space) Dues(queue string) Span { return prefixSpan(s.queue(queue)) }
 func (s Space) AllDues() Span { return prefixSpan(s.root + "due/") }
 
 // ShardOf returns the shard of the due index that holds the id's entries. Frozen.
+// The hash is folded, since its low bits depend on the low bits of each byte only.
 func ShardOf(id string) int {
 	h := fnv.New32a()
-	h.Write([]byte(id))
-	return int(h.Sum32() % Shards)
+	_, _ = h.Write([]byte(id)) // never fails
+	sum := h.Sum32()
+	return int((sum>>16 ^ sum) % Shards)
 }
 
 // A Step names one attempt's record of a step.
 type Step struct {
 	ID          string
-	Incarnation int64
-	Run         int64
+	Incarnation int64 // not negative
+	Run         int64 // 0 to MaxCounter; one outside is written as the nearest
 	Key         string
-	Attempt     int64
+	Attempt     int64 // 0 to MaxCounter; one outside is written as the nearest
 }
 
 // Step returns the key of the attempt's record.
 func (s Space) Step(st Step) string {
-	return s.run(st.ID, st.Incarnation, st.Run) + escape(st.Key) + "/" + number(st.Attempt, counterDigits)
+	return s.run(st.ID, st.Incarnation, st.Run) + escape(st.Key) + "/" + counter(st.Attempt)
 }
 
 func (s Space) run(id string, inc, run int64) string {
-	return s.root + "step/" + escape(id) + "/" + number(inc, revisionDigits) + "/" + number(run, counterDigits) + "/"
+	return s.root + "step/" + escape(id) + "/" + number(inc, revisionDigits) + "/" + counter(run) + "/"
 }
 
 // Run returns the span of the step records of one run.

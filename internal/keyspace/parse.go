@@ -34,7 +34,7 @@ type Key struct {
 }
 
 // Parse takes a key of this namespace apart. It refuses every key that the
-// builders could not have made.
+// builders do not make of valid names: 1 or more bytes of UTF-8 without NUL.
 func (s Space) Parse(key string) (Key, error) {
 	rest, ok := strings.CutPrefix(key, s.root)
 	if !ok {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Widths of the numbers in keys. Frozen.
@@ -14,9 +15,12 @@ const (
 	revisionDigits = 19
 )
 
-// MaxTime is the latest instant that a key can hold, about the year 33658. A
-// later one is stored as this one.
-var MaxTime = time.UnixMilli(999_999_999_999_999)
+// MaxCounter is the greatest run and attempt that a key can hold. Frozen.
+const MaxCounter = 9_999_999_999
+
+// MaxTime is the latest instant that a key can hold, in the year 33658. A later
+// one is stored as this one. Frozen.
+var MaxTime = time.UnixMilli(999_999_999_999_999).UTC() //nolint:gochecknoglobals // a constant; Go has none of this type
 
 const hexDigits = "0123456789ABCDEF"
 
@@ -47,9 +51,29 @@ func mustEscape(c byte) bool {
 	return c == '/' || c == '%' || c < 0x20 || c == 0x7f
 }
 
-// unescape is the inverse of escape. It refuses what escape never writes.
+// wellFormed says whether s is a name that a key may hold.
+func wellFormed(s string) bool {
+	return s != "" && utf8.ValidString(s) && !strings.Contains(s, "\x00")
+}
+
+// unescape is the inverse of escape. It refuses what escape never writes, and the
+// names that no caller may use.
 func unescape(segment string) (string, error) {
-	if !strings.Contains(segment, "%") && escape(segment) == segment {
+	s, err := decodeEscapes(segment)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case !wellFormed(s):
+		return "", fmt.Errorf("segment %q: want at least 1 byte of UTF-8 without NUL", segment)
+	case escape(s) != segment:
+		return "", fmt.Errorf("segment %q is not in its only form", segment)
+	}
+	return s, nil
+}
+
+func decodeEscapes(segment string) (string, error) {
+	if !strings.Contains(segment, "%") {
 		return segment, nil
 	}
 	b := make([]byte, 0, len(segment))
@@ -67,11 +91,11 @@ func unescape(segment string) (string, error) {
 		}
 		b = append(b, c)
 	}
-	if s := string(b); escape(s) == segment {
-		return s, nil
-	}
-	return "", fmt.Errorf("segment %q is not in its only form", segment)
+	return string(b), nil
 }
+
+// counter renders n, bounded by 0 and MaxCounter.
+func counter(n int64) string { return number(min(n, MaxCounter), counterDigits) }
 
 // number renders n, zero-padded; a negative n is written as zero.
 func number(n int64, digits int) string {
@@ -90,7 +114,7 @@ func parseNumber(s string, digits int) (int64, error) {
 	return int64(n), nil
 }
 
-// instant renders t in Unix milliseconds, bounded by 1970 and MaxTime.
+// instant renders t in whole Unix milliseconds, bounded by 1970 and MaxTime.
 func instant(t time.Time) string {
 	switch {
 	case t.After(MaxTime):
@@ -103,5 +127,5 @@ func instant(t time.Time) string {
 
 func parseInstant(s string) (time.Time, error) {
 	n, err := parseNumber(s, timeDigits)
-	return time.UnixMilli(n), err
+	return time.UnixMilli(n).UTC(), err
 }

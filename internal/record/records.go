@@ -25,14 +25,21 @@ type Spec struct {
 }
 
 // Encode renders the record.
-func (s *Spec) Encode() []byte { s.V = version; return encode(s, s.Extra, s.Params) }
+func (s *Spec) Encode() []byte {
+	h := *s
+	h.V = version
+	return encode(&h, h.Extra, h.Params)
+}
 
 // DecodeSpec reads a spec.
 func DecodeSpec(value []byte) (*Spec, error) {
 	s := new(Spec)
 	extra, body, err := decode(value, s)
+	if err != nil {
+		return nil, err
+	}
 	s.Extra, s.Params = extra, body
-	return s, err
+	return s, nil
 }
 
 // A Live record says who holds an execution. It exists exactly while the state
@@ -52,17 +59,24 @@ type Live struct {
 }
 
 // Encode renders the record.
-func (l *Live) Encode() []byte { l.V = version; return encode(l, l.Extra, nil) }
+func (l *Live) Encode() []byte {
+	h := *l
+	h.V = version
+	return encode(&h, h.Extra, nil)
+}
 
 // DecodeLive reads a live record that was found at the mod-revision. Its token is
 // then a number.
 func DecodeLive(value []byte, modified int64) (*Live, error) {
 	l := new(Live)
 	extra, _, err := decode(value, l)
+	if err != nil {
+		return nil, err
+	}
 	if l.Extra = extra; l.Token == Own {
 		l.Token = modified
 	}
-	return l, err
+	return l, nil
 }
 
 // A Due entry makes an execution claimable. It is for one revision of state and
@@ -85,10 +99,10 @@ type Due struct {
 // Encode renders the entry with the state that it is for. A state's result has no
 // place in it: a terminal execution has no entry.
 func (d *Due) Encode(s *State) []byte {
-	d.V = version
-	s.V = version
-	d.State = encode(s, s.Extra, nil)
-	return encode(d, d.Extra, nil)
+	h := *d
+	h.V = version
+	h.State = encode(s.header(), s.Extra, nil)
+	return encode(&h, h.Extra, nil)
 }
 
 // DecodeDue reads an entry that was found at the mod-revision, and the state in
@@ -127,14 +141,21 @@ type Proc struct {
 }
 
 // Encode renders the record.
-func (p *Proc) Encode() []byte { p.V = version; return encode(p, p.Extra, nil) }
+func (p *Proc) Encode() []byte {
+	h := *p
+	h.V = version
+	return encode(&h, h.Extra, nil)
+}
 
 // DecodeProc reads a proc record.
 func DecodeProc(value []byte) (*Proc, error) {
 	p := new(Proc)
 	extra, _, err := decode(value, p)
+	if err != nil {
+		return nil, err
+	}
 	p.Extra = extra
-	return p, err
+	return p, nil
 }
 
 // A Wake holds the earliest wake requested since the claim, in Unix milliseconds.
@@ -145,14 +166,21 @@ type Wake struct {
 }
 
 // Encode renders the record.
-func (w *Wake) Encode() []byte { w.V = version; return encode(w, w.Extra, nil) }
+func (w *Wake) Encode() []byte {
+	h := *w
+	h.V = version
+	return encode(&h, h.Extra, nil)
+}
 
 // DecodeWake reads a wake.
 func DecodeWake(value []byte) (*Wake, error) {
 	w := new(Wake)
 	extra, _, err := decode(value, w)
+	if err != nil {
+		return nil, err
+	}
 	w.Extra = extra
-	return w, err
+	return w, nil
 }
 
 // An Evict tells a holder process to stop the delivery with this token.
@@ -164,14 +192,21 @@ type Evict struct {
 }
 
 // Encode renders the record.
-func (e *Evict) Encode() []byte { e.V = version; return encode(e, e.Extra, nil) }
+func (e *Evict) Encode() []byte {
+	h := *e
+	h.V = version
+	return encode(&h, h.Extra, nil)
+}
 
 // DecodeEvict reads an eviction.
 func DecodeEvict(value []byte) (*Evict, error) {
 	e := new(Evict)
 	extra, _, err := decode(value, e)
+	if err != nil {
+		return nil, err
+	}
 	e.Extra = extra
-	return e, err
+	return e, nil
 }
 
 // A Step is one attempt's record; the response is its body, byte for byte.
@@ -186,12 +221,19 @@ type Step struct {
 }
 
 // Encode renders the record.
-func (s *Step) Encode() []byte { s.V = version; return encode(s, s.Extra, s.Response) }
+func (s *Step) Encode() []byte {
+	h := *s
+	h.V = version
+	return encode(&h, h.Extra, h.Response)
+}
 
 // DecodeStep reads a step record.
 func DecodeStep(value []byte) (*Step, error) {
 	s := new(Step)
 	extra, body, err := decode(value, s)
+	if err != nil {
+		return nil, err
+	}
 	s.Extra, s.Response = extra, body
-	return s, err
+	return s, nil
 }

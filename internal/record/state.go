@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/holdfast-io/holdfast/pkg/execution"
@@ -33,8 +34,9 @@ type State struct {
 	Nonce      string     `json:"nonce"`
 	Ended      int64      `json:"ended,omitempty"` // when it became terminal
 	Deliveries []Delivery `json:"deliveries,omitempty"`
-	// Error is the failed outcome's; Outcome is the terminal kind. The completed
-	// result is the record's body.
+	// Outcome is the terminal kind, Error the failed outcome's. The completed result
+	// is the record's body. All three are written once: a terminal record is never
+	// rewritten.
 	Outcome execution.OutcomeKind `json:"outcome,omitempty"`
 	Error   *execution.Error      `json:"error,omitempty"`
 
@@ -56,20 +58,53 @@ type Delivery struct {
 	// Nonce and EndNonce identify the calls that claimed it and ended it.
 	Nonce    string `json:"nonce"`
 	EndNonce string `json:"endNonce,omitempty"`
+
+	Extra Extra `json:"-"`
 }
 
 // Encode renders the record.
-func (s *State) Encode() []byte {
-	s.V = version
-	return encode(s, s.Extra, s.Result)
+func (s *State) Encode() []byte { return encode(s.header(), s.Extra, s.Result) }
+
+// header returns what is rendered of the state, in this release's version.
+func (s *State) header() any {
+	h := *s
+	h.V = version
+	if !slices.ContainsFunc(s.Deliveries, func(d Delivery) bool { return len(d.Extra) > 0 }) {
+		return &h
+	}
+	entries := make([]json.RawMessage, len(s.Deliveries))
+	for i := range s.Deliveries {
+		entries[i] = encode(&s.Deliveries[i], s.Deliveries[i].Extra, nil)
+	}
+	return struct {
+		*State
+		Deliveries []json.RawMessage `json:"deliveries"` // in place of the state's
+	}{&h, entries}
 }
 
 // DecodeState reads a state record.
 func DecodeState(value []byte) (*State, error) {
 	s := new(State)
 	extra, body, err := decode(value, s)
+	if err != nil {
+		return nil, err
+	}
 	s.Extra, s.Result = extra, body
-	return s, err
+	return s, nil
+}
+
+// keepNested keeps the unknown fields of the entries of the history.
+func (s *State) keepNested(line []byte) error {
+	var h struct {
+		Deliveries []Extra `json:"deliveries"`
+	}
+	if err := json.Unmarshal(line, &h); err != nil {
+		return err
+	}
+	for i, extra := range h.Deliveries {
+		s.Deliveries[i].Extra = extra.without(&s.Deliveries[i])
+	}
+	return nil
 }
 
 // Clone returns a copy that shares nothing that is changed in place.
@@ -83,9 +118,12 @@ func (s *State) Clone() *State {
 func (s *State) Terminal() bool { return s.Base.Terminal() }
 
 // Knows says whether the call with this nonce wrote this record or is in its
-// history.
+// history. No call has an empty nonce.
 func (s *State) Knows(nonce string) bool {
-	if s.Nonce == nonce {
+	switch nonce {
+	case "":
+		return false
+	case s.Nonce:
 		return true
 	}
 	return slices.ContainsFunc(s.Deliveries, func(d Delivery) bool { return d.Nonce == nonce || d.EndNonce == nonce })

@@ -62,7 +62,13 @@ func (h *Holder) dueFollower(queue string, due func(time.Time)) follower {
 func (h *Holder) procFollower(renew func()) follower {
 	return follower{
 		what: "proc", span: h.client.space.Procs(),
-		resync: h.client.reapAll,
+		resync: func(ctx context.Context) (int64, error) {
+			rev, err := h.client.reapAll(ctx)
+			if err == nil {
+				err = h.missed(ctx, renew)
+			}
+			return rev, err
+		},
 		event: func(ctx context.Context, e etcd.Event) {
 			k, err := h.client.space.Parse(e.KV.Key)
 			if err != nil || !e.Deleted {
@@ -75,6 +81,21 @@ func (h *Holder) procFollower(renew func()) follower {
 			_ = h.client.reapProc(ctx, k.Proc) // failing that, a scan does
 		},
 	}
+}
+
+// missed calls renew if the holder's own etcd lease ended before the watch began.
+func (h *Holder) missed(ctx context.Context, renew func()) error {
+	h.mu.Lock()
+	p := h.proc
+	h.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	procs, err := h.client.procs(ctx)
+	if err == nil && !slices.Contains(procs, p.name) {
+		renew()
+	}
+	return err
 }
 
 func (h *Holder) is(name string) bool {

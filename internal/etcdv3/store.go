@@ -1,0 +1,84 @@
+package etcdv3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-io/holdfast/internal/etcd"
+)
+
+// store is an etcd.Store on etcd's client.
+type store struct {
+	main *clientv3.Client
+	lane *clientv3.Client
+}
+
+// New returns the etcd behind main. Keepalives go through lane, so that they
+// never queue behind other traffic of one connection; it may equal main, which
+// costs nothing where main is an in-process client. The caller closes both.
+func New(main, lane *clientv3.Client) etcd.Store {
+	return &store{main: main, lane: lane}
+}
+
+// Txn runs the transaction.
+func (s *store) Txn(ctx context.Context, txn *etcd.Txn) (*etcd.TxnResult, error) {
+	op, err := txnOp(txn)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := s.main.Do(s.leader(ctx), op)
+	if err != nil {
+		return nil, wrap(ctx, payload(txn), err)
+	}
+	return txnResult(resp.Txn(), resp.Txn().Header.GetRevision()), nil
+}
+
+// Get reads linearizably.
+func (s *store) Get(ctx context.Context, get etcd.Get) (etcd.Result, int64, error) {
+	resp, err := s.main.Do(s.leader(ctx), getOp(get))
+	if err != nil {
+		err = wrap(ctx, len(get.Key)+len(get.End), err)
+		if get.Revision != 0 {
+			err = fmt.Errorf("read at revision %d: %w", get.Revision, err)
+		}
+		return etcd.Result{}, 0, err
+	}
+	got := resp.Get()
+	return etcd.Result{KVs: kvs(got.Kvs), More: got.More}, got.Header.GetRevision(), nil
+}
+
+// Grant asks for the ttl rounded up to whole seconds.
+func (s *store) Grant(ctx context.Context, ttl time.Duration) (etcd.LeaseID, time.Duration, error) {
+	if ttl <= 0 {
+		return 0, 0, fmt.Errorf("%w: an etcd lease of %v: want a positive duration", etcd.ErrInvalid, ttl)
+	}
+	seconds := int64((ttl + time.Second - 1) / time.Second)
+	resp, err := s.main.Grant(s.leader(ctx), seconds)
+	if err == nil && resp.Error != "" {
+		err = errors.New(resp.Error)
+	}
+	if err != nil {
+		return 0, 0, wrap(ctx, 0, err)
+	}
+	return etcd.LeaseID(resp.ID), time.Duration(resp.TTL) * time.Second, nil
+}
+
+// Revoke ends the etcd lease.
+func (s *store) Revoke(ctx context.Context, id etcd.LeaseID) error {
+	_, err := s.main.Revoke(s.leader(ctx), clientv3.LeaseID(id))
+	return wrap(ctx, 0, err)
+}
+
+// leader makes a member that has no leader refuse at once: it would keep the
+// request until its own timeout of several seconds, while another member of the
+// cluster could serve it. An in-process member is the only one there is.
+func (s *store) leader(ctx context.Context) context.Context {
+	if s.main.ActiveConnection() == nil {
+		return ctx
+	}
+	return clientv3.WithRequireLeader(ctx)
+}

@@ -1,0 +1,109 @@
+package keyspace_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/internal/keyspace"
+)
+
+func TestParseReads(t *testing.T) {
+	t.Parallel()
+	s := space(t, "/holdfast", "n")
+	at := time.UnixMilli(1_785_587_415_123).UTC()
+	due := keyspace.Due{Queue: "q/1", Priority: 5, At: at, ID: "a/b"}
+	step := keyspace.Step{ID: "a/b", Incarnation: 7, Run: 2, Key: "charge", Attempt: 3}
+	for name, c := range map[string]struct {
+		key  string
+		want keyspace.Key
+	}{
+		"epoch": {s.Epoch(), keyspace.Key{Kind: keyspace.KindEpoch}},
+		"proc":  {s.Proc("p"), keyspace.Key{Kind: keyspace.KindProc, Proc: "p"}},
+		"spec":  {s.Spec("a/b"), keyspace.Key{Kind: keyspace.KindSpec, ID: "a/b"}},
+		"state": {s.State("a/b"), keyspace.Key{Kind: keyspace.KindState, ID: "a/b"}},
+		"live":  {s.Live(emoji), keyspace.Key{Kind: keyspace.KindLive, ID: emoji}},
+		"wake":  {s.Wake("../x"), keyspace.Key{Kind: keyspace.KindWake, ID: "../x"}},
+		"evict": {s.Evict("p", "%2F"), keyspace.Key{Kind: keyspace.KindEvict, Proc: "p", ID: "%2F"}},
+		"done":  {s.Done(at, "a"), keyspace.Key{Kind: keyspace.KindDone, At: at, ID: "a"}},
+		"due":   {s.Due(due), keyspace.Key{Kind: keyspace.KindDue, ID: "a/b", Due: due}},
+		"step":  {s.Step(step), keyspace.Key{Kind: keyspace.KindStep, ID: "a/b", Step: step}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := s.Parse(c.key)
+			if err != nil || got != c.want {
+				t.Errorf("Parse(%q)\n got %+v, %v\nwant %+v", c.key, got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	s := space(t, "/holdfast", "n")
+	const root = "/holdfast/v1/n/"
+	for name, key := range map[string]string{
+		"empty":                         "",
+		"another namespace":             "/holdfast/v1/n2/epoch",
+		"another version":               "/holdfast/v2/n/epoch",
+		"the root alone":                root,
+		"unknown kind":                  root + "task/a",
+		"kind with another case":        root + "State/a",
+		"too few segments":              root + "state",
+		"too many segments":             root + "state/a/b",
+		"epoch with a segment":          root + "epoch/",
+		"empty id":                      root + "state/",
+		"empty proc":                    root + "proc/",
+		"empty proc of an eviction":     root + "evict//a",
+		"unescaped control byte":        root + "state/a\nb",
+		"unescaped delete":              root + "state/a\x7f",
+		"lower-case escape":             root + "state/a%2fb",
+		"needless escape":               root + "state/%41",
+		"escape cut off":                root + "state/a%2",
+		"escape of nothing":             root + "state/a%",
+		"escape that is no number":      root + "state/a%G0",
+		"escape with a sign":            root + "state/a%+F",
+		"escaped NUL":                   root + "state/a%00",
+		"not UTF-8":                     root + "state/a\xff",
+		"escaped byte that is no UTF-8": root + "state/%FF",
+		"done, time too short":          root + "done/01785587415123/a",
+		"done, time too long":           root + "done/0001785587415123/a",
+		"done, time with a sign":        root + "done/+01785587415123/a",
+		"done, negative time":           root + "done/-01785587415123/a",
+		"done, time with underscores":   root + "done/0017855874_5123/a",
+		"done, time in hexadecimal":     root + "done/0x1785587415123/a",
+		"done, time in other digits":    root + "done/00178558741512٣/a",
+		"due, priority of two digits":   root + "due/q/10/0/001785587415123/a",
+		"due, priority no digit":        root + "due/q/x/0/001785587415123/a",
+		"due, empty priority":           root + "due/q//0/001785587415123/a",
+		"due, empty queue":              root + "due//5/0/001785587415123/a",
+		"due, empty id":                 root + "due/q/5/0/001785587415123/",
+		"due, another id's shard":       root + "due/q/5/1/001785587415123/a",
+		"due, shard in lower case":      root + "due/q/5/f/001785587415123/a%2Fb",
+		"due, empty shard":              root + "due/q/5//001785587415123/a",
+		"due, bad time":                 root + "due/q/5/0/now/a",
+		"step, incarnation too great":   root + "step/a/9223372036854775808/0000000001/k/0000000001",
+		"step, incarnation too short":   root + "step/a/7/0000000001/k/0000000001",
+		"step, run too long":            root + "step/a/0000000000000000007/10000000000/k/0000000001",
+		"step, attempt too short":       root + "step/a/0000000000000000007/0000000001/k/1",
+		"step, attempt too long":        root + "step/a/0000000000000000007/0000000001/k/10000000000",
+		"step, empty key":               root + "step/a/0000000000000000007/0000000001//0000000001",
+		"step, empty id":                root + "step//0000000000000000007/0000000001/k/0000000001",
+		"step, bad key":                 root + "step/a/0000000000000000007/0000000001/%/0000000001",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, err := s.Parse(key)
+			if err == nil {
+				t.Fatalf("Parse(%q) = %+v; want an error", key, k)
+			}
+			if k != (keyspace.Key{}) {
+				t.Errorf("Parse(%q) returned %+v with its error", key, k)
+			}
+			if key != "" && !strings.Contains(err.Error(), "key ") {
+				t.Errorf("the error does not name the key: %v", err)
+			}
+		})
+	}
+}

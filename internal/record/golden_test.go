@@ -1,0 +1,220 @@
+package record_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/holdfast-io/holdfast/internal/record"
+	"github.com/holdfast-io/holdfast/pkg/execution"
+)
+
+var update = flag.Bool("update", false, "rewrite the goldens in testdata")
+
+// modified is the mod-revision at which the tests find their records.
+const modified = 42
+
+// A kind is one kind of record: how it is read and written again.
+type kind struct {
+	decode func(value []byte) (any, error)
+	encode func(decoded any) []byte
+}
+
+// An entry is a due entry with its state.
+type entry struct {
+	due   *record.Due
+	state *record.State
+}
+
+type encoder interface{ Encode() []byte }
+
+func plain[T encoder](decode func([]byte) (T, error)) kind {
+	return kind{
+		decode: func(value []byte) (any, error) { return decode(value) },
+		encode: func(decoded any) []byte { return decoded.(encoder).Encode() },
+	}
+}
+
+var kinds = map[string]kind{
+	"spec":  plain(record.DecodeSpec),
+	"state": plain(record.DecodeState),
+	"live":  plain(func(v []byte) (*record.Live, error) { return record.DecodeLive(v, modified) }),
+	"proc":  plain(record.DecodeProc),
+	"wake":  plain(record.DecodeWake),
+	"evict": plain(record.DecodeEvict),
+	"step":  plain(record.DecodeStep),
+	"due": {
+		decode: func(v []byte) (any, error) {
+			d, s, err := record.DecodeDue(v, modified)
+			return entry{d, s}, err
+		},
+		encode: func(decoded any) []byte { return decoded.(entry).due.Encode(decoded.(entry).state) },
+	},
+}
+
+func admitted() *record.State {
+	return &record.State{
+		V: 1, Workflow: "charge-order", Queue: "shop/eu", Base: execution.StatusAdmitted,
+		Due: 1_785_587_415_123, Nonce: "K7QX2M4A9ZD5T3WB",
+	}
+}
+
+func claimed() *record.State {
+	s := admitted()
+	s.Claimed, s.Base, s.Unacked, s.NotBefore = true, execution.StatusSuspended, 1, 1_785_587_416_123
+	s.Incarnation, s.Run, s.Claims, s.Nonce = 7, 1, 3, "CLAIM3"
+	s.Deliveries = []record.Delivery{
+		{
+			Token: 12, Holder: "worker-1 <eu>", Proc: "P1", Claimed: 1_785_587_400_000, Ended: 1_785_587_401_000,
+			How: execution.HowSuspended, Nonce: "CLAIM1", EndNonce: "ACK1",
+		},
+		{
+			Token: 20, Holder: "worker-1 <eu>", Proc: "P1", Claimed: 1_785_587_410_000, Ended: 1_785_587_415_123,
+			How: execution.HowReleased, Why: "card service: \"unavailable\"", Nonce: "CLAIM2", EndNonce: "RELEASE2",
+		},
+		{Holder: "wörker-2", Proc: "P2", Claimed: 1_785_587_420_000, How: execution.HowRunning, Nonce: "CLAIM3"},
+	}
+	return s
+}
+
+func terminal(kind execution.OutcomeKind) *record.State {
+	s := claimed()
+	s.Claimed, s.Unacked, s.Due, s.NotBefore, s.Nonce = false, 0, 0, 0, "ACK3"
+	s.Base, s.Outcome, s.Ended = execution.Status(kind), kind, 1_785_587_421_000
+	last := s.Last()
+	last.Token, last.Ended, last.How, last.EndNonce = 30, 1_785_587_421_000, execution.How(kind), "ACK3"
+	return s
+}
+
+func completed() *record.State {
+	s := terminal(execution.Completed)
+	s.Result = []byte(`{"receipt": "r-42",` + "\n" + ` "cents": 12345678901234567890, "a": 1}`)
+	return s
+}
+
+func failed() *record.State {
+	s := terminal(execution.Failed)
+	s.Error = &execution.Error{Message: "card <declined>", Code: "declined", Stack: "goroutine 1\n\tmain.go:7"}
+	return s
+}
+
+// The goldens: each file of testdata begins with its kind of record.
+var goldens = map[string]any{
+	"spec": &record.Spec{
+		V: 1, Workflow: "charge-order", Queue: "shop/eu", Admitted: 1_785_587_415_123, Nonce: "K7QX2M4A9ZD5T3WB",
+		Params: json.RawMessage("{\"id\": \"注文\",\n \"cents\": 1.50}\n"),
+	},
+	"spec-empty-params": &record.Spec{V: 1, Workflow: "w", Queue: "q", Admitted: 1, Nonce: "n", Params: json.RawMessage{}},
+	"spec-no-params":    &record.Spec{V: 1, Workflow: "w", Queue: "q", Admitted: 1, Nonce: "n"},
+	"state-admitted":    admitted(),
+	"state-claimed":     claimed(),
+	"state-completed":   completed(),
+	"state-failed":      failed(),
+	"live":              &record.Live{V: 1, Token: 30, Proc: "P2", Holder: "wörker-2"},
+	"live-reaped": &record.Live{
+		V: 1, Token: 30, Proc: "P2", Holder: "wörker-2", Reaped: 1_785_587_425_000, Expired: 1_785_587_424_000,
+	},
+	"due": entry{
+		&record.Due{V: 1, StateRevision: 12},
+		&record.State{V: 1, Workflow: "w", Queue: "q", Base: execution.StatusAdmitted, Due: 1, Incarnation: 12, Nonce: "n"},
+	},
+	"due-reaped":  entry{&record.Due{V: 1, StateRevision: 30, LiveRevision: 31, Expired: 1_785_587_424_000}, claimed()},
+	"proc":        &record.Proc{V: 1, Holder: "wörker-2", Started: 1_785_587_400_000, TTL: 30},
+	"proc-single": &record.Proc{V: 1, Holder: "wörker-2", Started: 1_785_587_400_000, TTL: 2, Single: true},
+	"wake":        &record.Wake{V: 1, At: 1_785_587_430_000},
+	"evict":       &record.Evict{V: 1, Token: 30},
+	"evict-why":   &record.Evict{V: 1, Token: 30, Why: "cancelled: the customer changed their mind"},
+	"step": &record.Step{
+		V: 1, Done: true, Token: 30, Written: 1_785_587_420_500, Response: json.RawMessage(`{"z": 1, "a": 12345678901234567890}`),
+	},
+	"step-attempt": &record.Step{V: 1, Token: 30, Written: 1_785_587_420_500, Response: json.RawMessage(`null`)},
+	// Two that a transaction wrote which could not know its own revision.
+	"live-own": &record.Live{V: 1, Token: record.Own, Proc: "P2", Holder: "wörker-2"},
+	"due-own":  entry{&record.Due{V: 1, StateRevision: record.Own}, admitted()},
+}
+
+// resolved is what reading a golden gives where that differs from what was
+// written: revisions that were its own are numbers.
+var resolved = map[string]any{
+	"live-own": &record.Live{V: 1, Token: modified, Proc: "P2", Holder: "wörker-2"},
+	"due-own": func() any {
+		s := admitted()
+		s.Incarnation = modified
+		return entry{&record.Due{V: 1, StateRevision: modified}, s}
+	}(),
+}
+
+// TestGoldens fails where the format changed. It is frozen: every release must
+// read what the earlier ones wrote.
+func TestGoldens(t *testing.T) {
+	t.Parallel()
+	for name, written := range goldens {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := kindOf(t, name)
+			file := filepath.Join("testdata", name+".golden")
+			got := k.encode(written)
+			if *update {
+				if err := os.WriteFile(file, got, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			golden := read(t, file)
+			if string(got) != string(golden) {
+				t.Errorf("encoded\n got %s\nwant %s", got, golden)
+			}
+			want, ok := resolved[name]
+			if !ok {
+				want = written
+			}
+			decoded, err := k.decode(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e, ok := decoded.(entry); ok {
+				e.due.State = nil // the bytes that the state was read from
+			}
+			if !reflect.DeepEqual(decoded, want) {
+				t.Errorf("decoded\n got %s\nwant %s", k.encode(decoded), k.encode(want))
+			}
+		})
+	}
+}
+
+// TestGoldensAreUsed fails for a file that no test reads.
+func TestGoldensAreUsed(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join("testdata", "*.golden"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no goldens in testdata: %v", err)
+	}
+	for _, file := range files {
+		name := filepath.Base(file)
+		if _, ok := goldens[name[:len(name)-len(".golden")]]; !ok {
+			t.Errorf("%s belongs to no case", file)
+		}
+	}
+}
+
+func kindOf(tb testing.TB, name string) kind {
+	tb.Helper()
+	for prefix, k := range kinds {
+		if name == prefix || len(name) > len(prefix) && name[:len(prefix)+1] == prefix+"-" {
+			return k
+		}
+	}
+	tb.Fatalf("golden %q begins with no kind of record", name)
+	return kind{}
+}
+
+func read(tb testing.TB, file string) []byte {
+	tb.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
