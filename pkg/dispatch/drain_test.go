@@ -30,13 +30,14 @@ func TestDrainWaits(t *testing.T) {
 		f.due(time.Now())
 		time.Sleep(3 * time.Minute) // virtual
 		if f.how("ends") != "completed" || f.how("stops") != "handover" {
-			t.Errorf("ended: %v", f.ended)
+			t.Errorf("ended: %q, %q", f.how("ends"), f.how("stops"))
 		}
-		if len(f.queue) != 1 {
+		_, renewals, queued := f.counts()
+		if queued != 1 {
 			t.Error("it claimed while it drained")
 		}
-		if f.renewals < 8 {
-			t.Errorf("%d renewals in two minutes", f.renewals)
+		if renewals < 8 {
+			t.Errorf("%d renewals in two minutes", renewals)
 		}
 	})
 }

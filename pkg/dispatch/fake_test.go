@@ -114,10 +114,11 @@ func (f *fakeHolder) set(change func()) {
 	change()
 }
 
-// add makes an execution due and tells the dispatcher.
-func (f *fakeHolder) add(id execution.ID) {
-	f.set(func() { f.queue = append(f.queue, id) })
-	f.due(time.Now())
+// counts returns how many claims and renewals were tried, and what is still due.
+func (f *fakeHolder) counts() (claims, renewals, queued int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.claims, f.renewals, len(f.queue)
 }
 
 func (f *fakeHolder) how(id execution.ID) string {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -248,21 +249,22 @@ func TestCleanRunLogsNothing(t *testing.T) {
 }
 
 func TestWarningsReachTheLogger(t *testing.T) {
-	logs, _ := observer.New(zapcore.DebugLevel)
-	seen := make(chan zapcore.Entry, 1)
-	logger := zap.New(logs, zap.Hooks(func(e zapcore.Entry) error {
-		select {
-		case seen <- e:
-		default:
-		}
-		return nil
-	}))
-	// A quota below what an empty store takes makes etcd warn of its first write.
-	s := start(t, embedded.Config{Dir: t.TempDir(), Logger: logger, QuotaBytes: 1})
-	if _, err := s.Client().Put(t.Context(), "k", "v"); err == nil {
-		t.Fatal("a write went over the quota")
+	logs, seen := observer.New(zapcore.DebugLevel)
+	s := start(t, embedded.Config{Dir: t.TempDir(), Logger: zap.New(logs)})
+	if _, err := s.Client().Put(t.Context(), "k", "v", clientv3.WithLease(7)); err == nil {
+		t.Fatal("a key was bound to an etcd lease that does not exist")
 	}
-	if e := <-seen; e.LoggerName != "etcd" || e.Level != zapcore.WarnLevel {
-		t.Fatalf("the first entry is %+v", e)
+	for _, e := range seen.FilterMessage("failed to apply request").All() {
+		if e.LoggerName == "etcd" && e.Level == zapcore.WarnLevel {
+			return
+		}
+	}
+	t.Fatalf("the failed request is not among %v", seen.All())
+}
+
+func TestQuotaBoundsTheData(t *testing.T) {
+	s := start(t, embedded.Config{Dir: t.TempDir(), QuotaBytes: 1}) // less than an empty store takes
+	if _, err := s.Client().Put(t.Context(), "k", "v"); !errors.Is(err, rpctypes.ErrNoSpace) {
+		t.Fatalf("got %v, want that there is no space", err)
 	}
 }

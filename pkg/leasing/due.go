@@ -77,14 +77,11 @@ func (d *dueScan) run(ctx context.Context) (found []candidate, next time.Time, e
 		}
 		cursors = rest
 	}
-	if len(found) > d.want {
-		found = found[:d.want]
-	}
 	return found, next, nil
 }
 
 func (d *dueScan) cursors() []cursor {
-	limit := int64(max(8, d.want/4))
+	limit := int64(max(2, d.want/4))
 	var cursors []cursor
 	for i := range keyspace.Shards {
 		shard := (d.first + i) % keyspace.Shards
@@ -96,8 +93,9 @@ func (d *dueScan) cursors() []cursor {
 	return cursors
 }
 
-// take sorts the entries of one read into candidates and the time of the first one
-// that is not due yet; ripe: all of them were due, so more may follow.
+// take sorts the entries of one read into candidates, until there are enough, and
+// the time of the first one that is not due yet; ripe: all of them were due, so
+// more may follow.
 func (d *dueScan) take(kvs []etcd.KV, seen map[execution.ID]bool, found *[]candidate) (next time.Time, ripe bool) {
 	for _, kv := range kvs {
 		k, err := d.client.space.Parse(kv.Key)
@@ -105,18 +103,21 @@ func (d *dueScan) take(kvs []etcd.KV, seen map[execution.ID]bool, found *[]candi
 			d.client.bad(kv.Key, err)
 			continue
 		}
+		if k.Due.At.After(d.now) {
+			return k.Due.At, false
+		}
+		if len(*found) >= d.want {
+			return time.Time{}, true
+		}
 		due, state, err := record.DecodeDue(kv.Value, kv.Modified)
 		if err != nil {
 			d.client.bad(kv.Key, err)
 			continue
 		}
-		id := execution.ID(k.ID)
 		if len(d.workflows) > 0 && !slices.Contains(d.workflows, state.Workflow) {
 			continue
 		}
-		if k.Due.At.After(d.now) {
-			return k.Due.At, false
-		}
+		id := execution.ID(k.ID)
 		if seen[id] || d.skip != nil && d.skip(id) || d.client.outdated.has(kv.Key, kv.Modified) {
 			continue
 		}

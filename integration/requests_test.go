@@ -1,0 +1,83 @@
+package integration_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/internal/testetcd"
+	"github.com/holdfast-io/holdfast/pkg/execution"
+)
+
+// The cost of each operation in etcd requests, exact. This is what keeps the
+// engine's speed: times say little on a shared machine.
+func TestRequestsPerOperation(t *testing.T) {
+	e := newEngine(t)
+	e.counts.Reset()
+	expect := func(what string, writes, reads int64) {
+		t.Helper()
+		c := e.counts
+		gotReads := c.Reads.Load() + c.Gets.Load()
+		if got := c.Txns.Load() - c.Reads.Load(); got != writes || gotReads != reads || c.Total() != writes+reads {
+			t.Errorf("%s: %v; want %d writing transactions and %d reads", what, c, writes, reads)
+		}
+		c.Reset()
+	}
+	e.admit(t, "x", 64)
+	expect("64 admissions", 64, 0)
+	ds := e.claim(t, 64)
+	expect("claiming 64 of 64", 2, 1)
+	first := ds[0]
+	if !first.First {
+		t.Error("a first delivery is not known as such")
+	}
+	e.step(t, first, "load")
+	expect("a step", 1, 0)
+	e.step(t, first, "load")
+	expect("the same step again", 1, 0)
+	e.acknowledge(t, first)
+	expect("an acknowledgement", 1, 0)
+	if err := e.holder.Acknowledge(t.Context(), ds[1].Lease, execution.Outcome{Kind: execution.Suspended, Wake: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	expect("a suspension with a wake of its own", 1, 0)
+	again := e.claim(t, 1)[0]
+	expect("claiming 1", 1, 1)
+	if again.First {
+		t.Error("a second delivery is taken for a first one")
+	}
+	if _, err := e.steps.Read(t.Context(), again.Lease); err != nil {
+		t.Fatal(err)
+	}
+	expect("reading the recorded steps", 0, 1)
+	if err := e.holder.Release(t.Context(), again.Lease, "no"); err != nil {
+		t.Fatal(err)
+	}
+	expect("a release", 1, 0)
+}
+
+// Renewals write nothing: an idle dispatcher leaves etcd's revision alone.
+func TestRenewalsCreateNoRevision(t *testing.T) {
+	e := newEngine(t)
+	e.admit(t, "x", 1)
+	e.claim(t, 1)
+	revision := func() int64 {
+		res, err := testetcd.Client(t).Get(t.Context(), "revision")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Header.Revision
+	}
+	e.counts.Reset()
+	before := revision()
+	for range 10 {
+		if _, _, err := e.holder.KeepAlive(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := revision(); after != before {
+		t.Errorf("%d revisions for 10 renewals", after-before)
+	}
+	if e.counts.KeepAlives.Load() != 10 || e.counts.Total() != 10 {
+		t.Errorf("10 renewals: %v", e.counts)
+	}
+}
