@@ -1,0 +1,10 @@
+package holdfast_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/holdfast-io/holdfast/internal/testetcd"
+)
+
+func TestMain(m *testing.M) { os.Exit(testetcd.Main(m)) }
