@@ -48,7 +48,7 @@ func TestParseRefuses(t *testing.T) {
 		"another namespace":             "/holdfast/v1/n2/epoch",
 		"another version":               "/holdfast/v2/n/epoch",
 		"the root alone":                root,
-		"unknown kind":                  root + "task/a",
+		"unknown kind":                  root + "other/a",
 		"kind with another case":        root + "State/a",
 		"too few segments":              root + "state",
 		"too many segments":             root + "state/a/b",

@@ -4,6 +4,7 @@
 // are neither parsed nor escaped on their way.
 //
 // The header has a version "v". Fields that this release does not know are kept
-// when a record is rewritten, so that an older release beside a newer one drops
-// nothing silently. The format is frozen: see the goldens in testdata.
+// when a record is rewritten, those of a history's deliveries too, so that an
+// older release beside a newer one drops nothing silently. The format is frozen:
+// see the goldens in testdata.
 package record

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-io/holdfast/internal/etcd"
 )
 
-// ErrUnknown: no answer came, and whether the write was applied could not be found
-// out. It is never [execution.ErrLost]; read the execution, or try again.
+// ErrUnknown says that no answer came, and that whether the write was applied could
+// not be found out. It is never [execution.ErrLost]; read the execution, or try again.
 var ErrUnknown = errors.New("outcome unknown")
 
 // How long one try of a request may take, and the pauses between tries.

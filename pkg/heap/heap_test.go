@@ -108,8 +108,7 @@ func TestBadStepsAreRefused(t *testing.T) {
 		"too large":   {Key: "k", Response: json.RawMessage(`"` + limit + `x"`)},
 	} {
 		_, err := s.WriteStep(t.Context(), s.delivery.Lease, w)
-		var invalid *execution.InvalidError
-		if !errors.As(err, &invalid) {
+		if _, is := errors.AsType[*execution.InvalidError](err); !is {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

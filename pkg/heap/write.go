@@ -14,9 +14,6 @@ import (
 	"github.com/holdfast-io/holdfast/pkg/fencing"
 )
 
-// MaxAttempt is the greatest attempt number.
-const MaxAttempt = 9_999_999_999
-
 // WriteStep records one attempt of a step. (RFC 002, writeStep.)
 //
 //	compare  mod(state) == token, epoch, the record is absent
@@ -63,8 +60,8 @@ func (c *Client) validate(lease execution.Lease, w execution.StepWrite) error {
 	if err := execution.ValidateName("step key", w.Key); err != nil {
 		return err
 	}
-	if w.Attempt < 0 || w.Attempt > MaxAttempt {
-		return &execution.InvalidError{What: "step attempt", Value: strconv.FormatInt(w.Attempt, 10), Reason: "is not between 0 and 9999999999"}
+	if w.Attempt < 0 || w.Attempt > keyspace.MaxCounter {
+		return &execution.InvalidError{What: "step attempt", Value: strconv.FormatInt(w.Attempt, 10), Reason: fmt.Sprintf("is not between 0 and %d", int64(keyspace.MaxCounter))}
 	}
 	what := fmt.Sprintf("response of step %q:", w.Key)
 	if err := execution.ValidateSize(what, w.Response, c.cfg.MaxResponseBytes); err != nil {

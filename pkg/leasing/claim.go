@@ -73,7 +73,7 @@ func (c *Client) claimPart(ctx context.Context, by claimer, part []candidate, no
 	}
 	var claimed []execution.Delivery
 	for i, r := range res.Results {
-		d, won, err := c.claimAnswer(ctx, &part[i], states[i], r.Txn, res.Revision, again, nonce)
+		d, won, err := c.claimAnswer(&part[i], states[i], r.Txn, res.Revision, again, nonce)
 		if err != nil {
 			c.bad(c.space.Spec(string(part[i].id)), err)
 			continue // it stays claimed by this process, which does not run it: swept
@@ -126,7 +126,7 @@ func (c *Client) claimOne(by claimer, cand *candidate, state *record.State) *etc
 
 // claimAnswer reads one nested answer: whether the claim was won, by this try or,
 // where an earlier one was not answered, by that.
-func (c *Client) claimAnswer(ctx context.Context, cand *candidate, state *record.State, res *etcd.TxnResult, revision int64, again bool, nonce string) (execution.Delivery, bool, error) {
+func (c *Client) claimAnswer(cand *candidate, state *record.State, res *etcd.TxnResult, revision int64, again bool, nonce string) (execution.Delivery, bool, error) {
 	spec := res.Results[len(res.Results)-1]
 	token := execution.Token(revision)
 	if !res.Succeeded {

@@ -83,17 +83,13 @@ func (c *Client) loadEpoch(ctx context.Context) error {
 // inEpoch is the compare that refuses what was remembered before a restore.
 func (c *Client) inEpoch() etcd.Compare { return etcd.ValueIs(c.space.Epoch(), *c.epoch.Load()) }
 
-// sawEpoch takes over the epoch that a refusal showed, and says whether it is
-// another one than the client knew.
-func (c *Client) sawEpoch(r etcd.Result) bool {
+// sawEpoch takes over the epoch that a refusal showed.
+func (c *Client) sawEpoch(r etcd.Result) {
 	kv, _ := r.One()
-	now := string(kv.Value)
-	if now == *c.epoch.Load() {
-		return false
+	if now := string(kv.Value); now != *c.epoch.Load() {
+		c.log.Warn("the namespace's epoch has changed: it was restored from a backup; every lease from before is void")
+		c.epoch.Store(&now)
 	}
-	c.log.Warn("the namespace's epoch has changed: it was restored from a backup; every lease from before is void")
-	c.epoch.Store(&now)
-	return true
 }
 
 func (c *Client) call(lease execution.Lease, operation, nonce string) fencing.Call {

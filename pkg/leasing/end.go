@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/holdfast-io/holdfast/internal/etcd"
@@ -31,13 +32,14 @@ func ended(s *record.State, token execution.Token, now time.Time, how execution.
 	return n
 }
 
-// clip bounds a reason, which is kept in every history.
+// clip bounds a reason, which is kept in the history, to some hundred bytes of
+// valid UTF-8.
 func clip(why string) string {
-	const limit = 200
+	const limit = 400
 	if len(why) <= limit {
-		return why
+		return strings.ToValidUTF8(why, "�")
 	}
-	return fmt.Sprintf("%.*s…", limit, why)
+	return strings.ToValidUTF8(why[:limit], "") + "…"
 }
 
 // unacknowledged counts a delivery against the execution: it stays due, but not

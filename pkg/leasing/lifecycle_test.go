@@ -95,8 +95,7 @@ func TestBadInputIsRefused(t *testing.T) {
 		"page size":      second(w.List(t.Context(), execution.ListRequest{Limit: 100000})),
 	}
 	for name, err := range tests {
-		var invalid *execution.InvalidError
-		if !errors.As(err, &invalid) {
+		if _, is := errors.AsType[*execution.InvalidError](err); !is {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

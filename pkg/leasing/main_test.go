@@ -112,7 +112,7 @@ func (w *world) expire(id execution.ID) {
 	if err != nil || len(proc.Kvs) == 0 {
 		w.t.Fatalf("proc %q: %v, %v", rec.Proc, proc, err)
 	}
-	if err := w.hook.Store.Revoke(w.t.Context(), etcd.LeaseID(proc.Kvs[0].Lease)); err != nil {
+	if err := w.hook.Revoke(w.t.Context(), etcd.LeaseID(proc.Kvs[0].Lease)); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -1,0 +1,158 @@
+package boundaries_test
+
+// module is the path of this module.
+const module = "github.com/holdfast-io/holdfast"
+
+// A rule says what the non-test files of a package may import. A package without
+// a rule of its own is a violation: it gets its row when it comes.
+type rule struct {
+	pkg string // relative to the module; "." is the root; "x/..." is everything under x
+
+	// own are the packages of this module that it may import.
+	own []string
+
+	// others are the modules that it may import, as path prefixes. The standard
+	// library is always allowed.
+	others []string
+
+	// never are path prefixes that it may not reach through any other package.
+	never []string
+
+	// must says that the package exists: one that was moved takes its rule along.
+	must bool
+
+	why string
+}
+
+// anything allows every package.
+const anything = "..."
+
+// The modules that rules name.
+const (
+	zap        = "go.uber.org/zap"
+	xsync      = "golang.org/x/sync"
+	grpc       = "google.golang.org/grpc"
+	etcdModule = "go.etcd.io/etcd"
+	client     = etcdModule + "/client"
+	etcdServer = etcdModule + "/server"
+	prometheus = "github.com/prometheus"
+	cobra      = "github.com/spf13/cobra"
+)
+
+var rules = []rule{
+	{
+		pkg: "internal/keyspace", must: true,
+		why: "every key is built, parsed, ordered and documented in a leaf that nothing can bend",
+	},
+	{
+		pkg: "pkg/execution", must: true,
+		why: "the domain's words are a leaf, so that everybody can speak them",
+	},
+	{
+		pkg: "internal/etcd", must: true,
+		why: "the engine's view of etcd has operation types of its own, so that it runs without a client too",
+	},
+	{
+		pkg: "internal/record", must: true,
+		own: []string{"pkg/execution"},
+		why: "what keys hold is a format, independent of how it is stored",
+	},
+	{
+		pkg: "pkg/fencing", must: true,
+		own: []string{"pkg/execution", "internal/keyspace", "internal/etcd", "internal/record"},
+		why: "the compare that guards a write is in one place, below everybody who writes",
+	},
+	{
+		pkg: "pkg/leasing", must: true,
+		own:    []string{"pkg/execution", "pkg/fencing", "internal/keyspace", "internal/etcd", "internal/record"},
+		others: []string{zap, xsync},
+		never:  []string{etcdModule, prometheus},
+		why:    "it uses etcd through internal/etcd alone",
+	},
+	{
+		pkg: "pkg/heap", must: true,
+		own:   []string{"pkg/execution", "pkg/fencing", "internal/keyspace", "internal/etcd", "internal/record"},
+		never: []string{module + "/pkg/leasing", etcdModule, prometheus},
+		why:   "a step needs a token, not a pool of leases",
+	},
+	{
+		pkg: "pkg/dispatch", must: true,
+		own:    []string{"pkg/execution"},
+		others: []string{zap, xsync},
+		never:  []string{etcdModule, grpc, prometheus},
+		why:    "the loop sees leases and steps through interfaces that it declares",
+	},
+	{
+		pkg: "pkg/embedded", must: true,
+		others: []string{etcdModule, zap, grpc},
+		why:    "an etcd server in the process stands alone: whoever wants it links it",
+	},
+	{
+		pkg: ".", must: true,
+		own: []string{
+			"pkg/execution", "pkg/leasing", "pkg/heap", "pkg/dispatch",
+			"internal/etcd", "internal/etcdv3", "internal/keyspace",
+		},
+		others: []string{zap, xsync, client},
+		never:  []string{etcdServer, prometheus, cobra},
+		why:    "the door costs its user a client, not a server and not a metrics library",
+	},
+	{
+		pkg: "internal/etcdv3", must: true,
+		own:    []string{"internal/etcd"},
+		others: []string{client, etcdModule + "/api", grpc, zap},
+		never:  []string{etcdServer, prometheus},
+		why:    "the real client behind internal/etcd",
+	},
+	{
+		pkg: "internal/audit", must: true,
+		own: []string{"pkg/execution", "internal/keyspace", "internal/etcd", "internal/record"},
+		why: "what checks the engine shares none of its code, only the format",
+	},
+	{
+		pkg:    "internal/testetcd",
+		own:    []string{"pkg/embedded", "internal/etcd", "internal/etcdv3", "internal/keyspace"},
+		others: []string{client, zap, "go.uber.org/goleak"},
+		why:    "etcd for tests; only tests import it",
+	},
+	{
+		pkg: "internal/process",
+		why: "processes as the demo and the tests start, freeze and kill them",
+	},
+	{
+		pkg: "internal/shop",
+		own: []string{".", "pkg/execution"}, others: []string{xsync},
+		why: "the shop's workflows use the door, as any user does",
+	},
+	{
+		pkg: "internal/connect",
+		own: []string{".", "pkg/embedded"}, others: []string{zap, client},
+		why: "a command's way to an etcd, embedded or not",
+	},
+	{
+		pkg: "internal/demo",
+		own: []string{
+			".", "pkg/execution", "pkg/embedded", "internal/audit", "internal/connect", "internal/etcd",
+			"internal/etcdv3", "internal/keyspace", "internal/process", "internal/record", "internal/shop",
+		},
+		others: []string{zap, xsync, client},
+		never:  []string{cobra},
+		why:    "the demo watches every revision itself and believes nobody",
+	},
+	{
+		pkg: "integration/conformance", must: true,
+		own: []string{"pkg/execution"},
+		why: "the suite says what a caller sees, so that another engine could run it",
+	},
+	{pkg: "cmd/worker", must: true, own: []string{anything}, others: []string{anything}, why: "wiring"},
+	{pkg: "integration/...", own: []string{anything}, others: []string{anything}, why: "suites"},
+	{pkg: "examples/...", own: []string{anything}, others: []string{anything}, why: "examples"},
+	{pkg: "hack/...", own: []string{anything}, others: []string{anything}, why: "tools of this repository"},
+}
+
+// outer are the packages that no other part of the module imports, not even its
+// tests; those of outer itself may.
+var outer = []string{"integration", "hack", "cmd", "tools"}
+
+// testOnly are the packages that only tests import.
+var testOnly = []string{"internal/testetcd", "integration/conformance"}

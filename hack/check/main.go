@@ -1,0 +1,104 @@
+// Command check reads a namespace and verifies every invariant of the protocol
+// that a snapshot can show. It changes nothing and may be run while workers are at
+// work: executions under way violate nothing.
+//
+//	go run ./hack/check --etcd-endpoints http://127.0.0.1:2379 --namespace default
+//	go run ./hack/check --data-dir DIR
+//
+// It exits with 0 if nothing is violated, with 1 if something is, and with 2 if it
+// could not find out.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/holdfast-io/holdfast/internal/audit"
+	"github.com/holdfast-io/holdfast/internal/connect"
+	"github.com/holdfast-io/holdfast/internal/etcdv3"
+	"github.com/holdfast-io/holdfast/internal/keyspace"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	report, err := run(ctx, os.Args[1:], os.Stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "check:", err)
+		os.Exit(2)
+	case !report.OK():
+		os.Exit(1)
+	}
+}
+
+type config struct {
+	connect.Config
+	prefix, namespace string
+	json              bool
+}
+
+func parse(args []string) (cfg config, err error) {
+	fs := flag.NewFlagSet("check", flag.ContinueOnError)
+	fs.Func("etcd-endpoints", "etcd's endpoints, such as http://127.0.0.1:2379; several with commas", func(s string) error {
+		cfg.Endpoints = append(cfg.Endpoints, strings.Split(s, ",")...)
+		return nil
+	})
+	fs.StringVar(&cfg.User, "etcd-user", "", "etcd user; the password is in $"+connect.PasswordVariable)
+	fs.StringVar(&cfg.DataDir, "data-dir", "", "data directory that a worker with an embedded etcd serves now")
+	fs.StringVar(&cfg.prefix, "prefix", "/holdfast", "what every key begins with")
+	fs.StringVar(&cfg.namespace, "namespace", "default", "namespace of the executions")
+	fs.BoolVar(&cfg.json, "json", false, "print the report as one JSON object")
+	if err := fs.Parse(args); err != nil {
+		return cfg, err
+	}
+	if fs.NArg() > 0 {
+		return cfg, fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	}
+	if cfg.User != "" {
+		cfg.Password = os.Getenv(connect.PasswordVariable)
+	}
+	return cfg, cfg.Validate()
+}
+
+// run checks the namespace that the arguments name, and prints what it found.
+func run(ctx context.Context, args []string, out io.Writer) (report audit.Report, err error) {
+	cfg, err := parse(args)
+	if err != nil {
+		return report, err
+	}
+	space, err := keyspace.New(cfg.prefix, cfg.namespace)
+	if err != nil {
+		return report, err
+	}
+	if cfg.DataDir != "" {
+		path := filepath.Join(cfg.DataDir, connect.EndpointFile)
+		endpoint, err := os.ReadFile(path)
+		if err != nil {
+			return report, fmt.Errorf("no process serves the data directory now: %w", err)
+		}
+		cfg.Endpoints = []string{strings.TrimSpace(string(endpoint))}
+	}
+	store, closeStore, err := etcdv3.Dial(etcdv3.DialConfig{Endpoints: cfg.Endpoints, Username: cfg.User, Password: cfg.Password})
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, closeStore()) }()
+	if report, err = audit.Check(ctx, store, space); err != nil {
+		return report, err
+	}
+	if cfg.json {
+		return report, json.NewEncoder(out).Encode(report)
+	}
+	return report, report.Print(out)
+}
