@@ -119,7 +119,7 @@ func Serve(ctx context.Context, cfg Config, logger *zap.Logger) (*Etcd, error) {
 // writeFile replaces a file as a whole.
 func writeFile(path, content string) error {
 	next := path + ".new"
-	if err := os.WriteFile(next, []byte(content), 0o644); err != nil {
+	if err := os.WriteFile(next, []byte(content), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(next, path)

@@ -23,6 +23,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestValidate(t *testing.T) {
+	t.Parallel()
 	cluster := []string{"http://a:2379", "http://b:2379"}
 	tests := []struct {
 		name string
@@ -43,6 +44,7 @@ func TestValidate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			err := tt.cfg.Validate()
 			if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Validate() = %v, want %q", err, tt.want)
@@ -62,6 +64,7 @@ func TestValidate(t *testing.T) {
 
 // What one process serves, another one finds, for as long as it is served.
 func TestFindTheEtcdOfADirectory(t *testing.T) {
+	t.Parallel()
 	cfg := connect.Config{DataDir: filepath.Join(t.TempDir(), "data")}
 	if _, err := connect.Find(cfg); err == nil || !strings.Contains(err.Error(), "no process serves it now") {
 		t.Errorf("Find before Serve: %v", err)
@@ -94,8 +97,8 @@ func TestFindTheEtcdOfADirectory(t *testing.T) {
 	if r, err := there.Get(t.Context(), "a"); err != nil || r.Workflow != "w" {
 		t.Errorf("the other process reads %+v, %v", r, err)
 	}
-	for _, close := range []func() error{there.Close, found.Close, here.Close, served.Close} {
-		if err := close(); err != nil {
+	for _, shut := range []func() error{there.Close, found.Close, here.Close, served.Close} {
+		if err := shut(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -105,6 +108,7 @@ func TestFindTheEtcdOfADirectory(t *testing.T) {
 }
 
 func TestSecuredCluster(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key := pair(t, dir)
 	nonsense := filepath.Join(dir, "nonsense.pem")
@@ -125,6 +129,7 @@ func TestSecuredCluster(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			tt.cfg.Endpoints = endpoints
 			e, err := connect.Find(tt.cfg)
 			if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {

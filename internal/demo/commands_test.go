@@ -93,6 +93,11 @@ func TestSecondInterruptEndsAWorkerAtOnce(t *testing.T) {
 func TestRunRefusesContradictoryFlags(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
+	t.Cleanup(func() {
+		if _, err := os.Stat(data); !os.IsNotExist(err) {
+			t.Errorf("the data directory was made: %v", err)
+		}
+	})
 	for _, tt := range []struct {
 		args []string
 		says string
@@ -107,12 +112,10 @@ func TestRunRefusesContradictoryFlags(t *testing.T) {
 		{[]string{"nonsense"}, "unknown command"},
 	} {
 		t.Run(strings.Join(tt.args[:min(2, len(tt.args))], " ")+" "+tt.says, func(t *testing.T) {
+			t.Parallel()
 			if p, status := run(t, tt.args...); status != 2 || !strings.Contains(p.log(), tt.says) {
 				t.Errorf("exit status %d, want 2 and %q", status, tt.says)
 			}
 		})
-	}
-	if _, err := os.Stat(data); !os.IsNotExist(err) {
-		t.Errorf("the data directory was made: %v", err)
 	}
 }

@@ -171,6 +171,6 @@ func (c *crew) stop() {
 	_ = g.Wait() // how they end says nothing any more
 	c.watchers.Wait()
 	for _, f := range c.logs {
-		f.Close()
+		_ = f.Close()
 	}
 }

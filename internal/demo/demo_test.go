@@ -58,7 +58,7 @@ func bookOf(t *testing.T, path string) book {
 		t.Fatal(err)
 	}
 	b := book{charges: map[string]string{}}
-	for _, line := range strings.Split(strings.TrimSuffix(string(content), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(content), "\n"), "\n") {
 		var e struct {
 			Kind, OrderID, Currency string
 			AmountCents             json.Number
@@ -171,8 +171,14 @@ func TestDemoRefuses(t *testing.T) {
 		{"an unknown flag", []string{"--no-fencing"}, 2, "unknown flag"},
 		{"an argument", []string{"orders.jsonl"}, 2, "orders.jsonl"},
 	}
+	t.Cleanup(func() {
+		if content, err := os.ReadFile(full); err != nil || string(content) != "somebody's own ledger\n" {
+			t.Errorf("the ledger that was refused holds %q (%v)", content, err)
+		}
+	})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			p, status := run(t, append([]string{"demo"}, tt.args...)...)
 			if status != tt.status || !strings.Contains(p.log(), tt.says) || p.stdout.Len() > 0 {
 				t.Errorf("exit status %d, want %d and %q", status, tt.status, tt.says)
@@ -181,8 +187,5 @@ func TestDemoRefuses(t *testing.T) {
 				t.Error("etcd was started")
 			}
 		})
-	}
-	if content, err := os.ReadFile(full); err != nil || string(content) != "somebody's own ledger\n" {
-		t.Errorf("the ledger that was refused holds %q (%v)", content, err)
 	}
 }

@@ -45,6 +45,7 @@ func TestNoProcessOutlivesTheDemo(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			p := start(t, "demo", "--lease=5s")
 			p.await(t, "FREEZE")
 			if n := len(session(t, p)); n != 4 { // itself, the provider, a worker, a frozen one

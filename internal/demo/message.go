@@ -44,7 +44,7 @@ func NewSpeaker(w io.Writer) *Speaker { return &Speaker{out: json.NewEncoder(w)}
 func (s *Speaker) Say(m Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.out.Encode(m)
+	_ = s.out.Encode(m) //nolint:errchkjson // see above
 }
 
 // Notify passes on what the provider did.

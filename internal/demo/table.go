@@ -14,10 +14,14 @@ func (r *Report) WriteTable(w io.Writer) error {
 	for _, row := range r.rows() {
 		fmt.Fprintf(&b, "  %-22s %6d   %s\n", row.what, row.count, row.meaning)
 	}
-	r.writeRefused(&b)
+	if err := r.writeRefused(&b); err != nil {
+		return err
+	}
 	fmt.Fprintln(&b)
 	if r.Ledger != "" {
 		fmt.Fprintf(&b, "The provider's ledger is %s, a line of JSON for each attempt and each charge.\n", r.Ledger)
+	} else {
+		fmt.Fprintln(&b, "To check the provider's ledger yourself, keep it: --ledger FILE.")
 	}
 	for _, p := range r.Problems {
 		fmt.Fprintf(&b, "PROBLEM: %s\n", p)
@@ -38,9 +42,9 @@ func (r *Report) rows() []row {
 		{"orders", r.Orders, fmt.Sprintf("for %d workers; %s was killed, %s frozen and woken", r.Workers, or(r.Killed, "none"), or(r.Frozen, "none"))},
 		{"  completed", r.Completed, "with a receipt"},
 		{"  failed", r.Failed, "the card was declined"},
-		{"charge attempts", r.ChargeAttempts, "requests that the payment provider got"},
+		{"charge attempts", r.ChargeAttempts, "requests to the payment provider, those included that it declined, failed or had answered before"},
 		{"charges", r.Charges, "times that money moved, by the provider's ledger"},
-		{"takeovers", r.Takeovers, fmt.Sprintf("an order continued by another worker, after a lease of %s had expired", r.Lease)},
+		{"takeovers", r.Takeovers, fmt.Sprintf("an order claimed again, after its worker's lease of %s had expired", r.Lease)},
 		{"late writes refused", len(r.RefusedWrites), "from a worker that had been taken over"},
 		{"stale writes accepted", r.AcceptedStaleWrites, "counted by a watch of every revision of etcd"},
 	}
@@ -51,9 +55,9 @@ func (r *Report) rows() []row {
 }
 
 // writeRefused lists the refused writes with both tokens.
-func (r *Report) writeRefused(b *bytes.Buffer) {
+func (r *Report) writeRefused(b *bytes.Buffer) error {
 	if len(r.RefusedWrites) == 0 {
-		return
+		return nil
 	}
 	fmt.Fprintln(b, "\nLate writes that etcd refused: each carried the token of its own claim, and a newer claim had made another one current.")
 	t := tabwriter.NewWriter(b, 0, 0, 3, ' ', 0)
@@ -61,7 +65,7 @@ func (r *Report) writeRefused(b *bytes.Buffer) {
 	for _, w := range r.RefusedWrites {
 		fmt.Fprintf(t, "  %s\t%s\t%s\t%d\t%d\n", name(string(w.ExecutionID)), w.Operation, w.Worker, w.Carried, w.Current)
 	}
-	t.Flush()
+	return t.Flush()
 }
 
 // verdict says in one line what the demo has shown.

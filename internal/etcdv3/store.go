@@ -56,7 +56,10 @@ func (s *store) Grant(ctx context.Context, ttl time.Duration) (etcd.LeaseID, tim
 	if ttl <= 0 {
 		return 0, 0, fmt.Errorf("%w: an etcd lease of %v: want a positive duration", etcd.ErrInvalid, ttl)
 	}
-	seconds := int64((ttl + time.Second - 1) / time.Second)
+	seconds := int64(ttl / time.Second)
+	if ttl%time.Second != 0 {
+		seconds++
+	}
 	resp, err := s.main.Grant(s.leader(ctx), seconds)
 	if err == nil && resp.Error != "" {
 		err = errors.New(resp.Error)

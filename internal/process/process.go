@@ -25,6 +25,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -57,7 +58,8 @@ type Child struct {
 // Start runs a child. It goes on until it ends by itself, is ended, or this
 // process ends; whoever starts it waits for [Child.Done].
 func Start(cfg Config) (*Child, error) {
-	c := &Child{name: cfg.Name, line: cfg.Line, cmd: exec.Command(cfg.Path, cfg.Args...), done: make(chan struct{})}
+	c := &Child{name: cfg.Name, line: cfg.Line, cmd: exec.Command(cfg.Path, cfg.Args...), //nolint:gosec,noctx // it runs what the caller names, until Stop or Kill
+		done: make(chan struct{})}
 	if cfg.Stderr != nil {
 		c.cmd.Stderr = cfg.Stderr
 	}
@@ -115,7 +117,7 @@ func (c *Child) Err() error {
 
 // Send writes one line to the child's standard input.
 func (c *Child) Send(line []byte) error {
-	if _, err := c.stdin.Write(append(line[:len(line):len(line)], '\n')); err != nil {
+	if _, err := c.stdin.Write(append(slices.Clip(line), '\n')); err != nil {
 		return fmt.Errorf("send to %s: %w", c.name, err)
 	}
 	return nil

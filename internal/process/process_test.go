@@ -21,12 +21,13 @@ import (
 // patience bounds every wait of these tests; none comes near it.
 const patience = 30 * time.Second
 
-const roleVariable = "HOLDFAST_PROCESS_TEST_ROLE"
+// rolePrefix begins the only argument of this binary where it plays a role.
+const rolePrefix = "role: "
 
 // TestMain runs the tests, or one of the roles that the tests start this binary for.
 func TestMain(m *testing.M) {
-	if role := os.Getenv(roleVariable); role != "" {
-		os.Exit(play(role))
+	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], rolePrefix) {
+		os.Exit(play(strings.TrimPrefix(os.Args[1], rolePrefix)))
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -57,10 +58,9 @@ func play(role string) int {
 // parent starts a child that shares its standard error, and waits to be killed.
 func parent(role string) int {
 	child := role[strings.LastIndex(role, " ")+1:]
-	os.Setenv(roleVariable, child)
 	ready := make(chan struct{}, 1)
 	c, err := process.Start(process.Config{
-		Name: child, Path: os.Args[0], Stderr: os.Stderr,
+		Name: child, Path: os.Args[0], Args: []string{rolePrefix + child}, Stderr: os.Stderr,
 		Line: func([]byte) { ready <- struct{}{} },
 	})
 	if err != nil {
@@ -81,15 +81,16 @@ func parent(role string) int {
 // Whoever still runs holds the write end of the pipe that is its standard error;
 // the pipe ends when all of them are gone.
 func TestNoChildOutlivesItsParent(t *testing.T) {
+	t.Parallel()
 	for _, role := range []string{"parent of echo", "parent of deaf", "parent of frozen deaf"} {
 		t.Run(role, func(t *testing.T) {
+			t.Parallel()
 			read, write, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer read.Close()
-			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), roleVariable+"="+role)
+			cmd := exec.Command(os.Args[0], rolePrefix+role)
 			cmd.Stderr = write
 			stdout, err := cmd.StdoutPipe()
 			if err != nil {
@@ -120,10 +121,9 @@ func TestNoChildOutlivesItsParent(t *testing.T) {
 // start runs a role and waits until it is ready; lines receives what it says next.
 func start(t *testing.T, role string) (c *process.Child, lines <-chan string) {
 	t.Helper()
-	t.Setenv(roleVariable, role)
 	said := make(chan string, 100)
 	c, err := process.Start(process.Config{
-		Name: role, Path: os.Args[0],
+		Name: role, Path: os.Args[0], Args: []string{rolePrefix + role},
 		Line: func(line []byte) { said <- string(line) },
 	})
 	if err != nil {
@@ -152,6 +152,7 @@ func next(t *testing.T, lines <-chan string) string {
 }
 
 func TestFrozenChildAnswersOnceThawed(t *testing.T) {
+	t.Parallel()
 	c, lines := start(t, "echo")
 	if err := c.Freeze(t.Context()); err != nil {
 		t.Fatal(err)
@@ -173,6 +174,7 @@ func TestFrozenChildAnswersOnceThawed(t *testing.T) {
 }
 
 func TestKillEndsTheChild(t *testing.T) {
+	t.Parallel()
 	c, _ := start(t, "deaf")
 	if err := c.Kill(t.Context()); err != nil {
 		t.Fatal(err)
@@ -189,6 +191,7 @@ func TestKillEndsTheChild(t *testing.T) {
 }
 
 func TestStop(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, role string
 		freeze     bool
@@ -202,6 +205,7 @@ func TestStop(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			c, lines := start(t, tt.role)
 			if tt.freeze {
 				if err := c.Freeze(t.Context()); err != nil {
@@ -229,12 +233,14 @@ func TestStop(t *testing.T) {
 }
 
 func TestStartFailsOnAMissingProgram(t *testing.T) {
+	t.Parallel()
 	if _, err := process.Start(process.Config{Name: "nobody", Path: "./no-such-program"}); err == nil || !strings.Contains(err.Error(), "nobody") {
 		t.Errorf("Start() = %v, want an error that names the child", err)
 	}
 }
 
 func TestLines(t *testing.T) {
+	t.Parallel()
 	var got []string
 	take := func(l []byte) { got = append(got, string(l)) }
 	if err := process.Lines(strings.NewReader("a\n\nb"), take); err != nil || fmt.Sprint(got) != "[a  b]" {

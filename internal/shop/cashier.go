@@ -40,8 +40,7 @@ func NewCashier(cfg CashierConfig) (*Cashier, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = time.Minute
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = 64
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second}
 	return &Cashier{
 		charges: u.JoinPath(ChargesPath).String(), worker: cfg.Worker, timeout: cfg.Timeout,
 		client: &http.Client{Transport: transport},

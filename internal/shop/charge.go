@@ -1,7 +1,6 @@
 package shop
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -52,23 +51,21 @@ type Refusal struct {
 	Message string `json:"message"`
 }
 
-// reply renders the answer to an attempt.
-func reply(attempt Entry, charge *Entry) (status int, body []byte) {
-	message := ""
+// reply returns the answer to an attempt.
+func reply(attempt Entry, charge *Entry) (status int, body any) {
+	refusal := Refusal{Answer: attempt.Answer}
 	switch attempt.Answer {
 	case AnswerCharged, AnswerRepeated:
-		body, _ = json.Marshal(Charge{
+		return http.StatusOK, Charge{
 			ID: charge.ChargeID, OrderID: charge.OrderID, Invoice: charge.Invoice,
 			AmountCents: charge.AmountCents, Currency: charge.Currency, At: charge.At,
-		})
-		return http.StatusOK, body
+		}
 	case AnswerDeclined:
-		status, message = http.StatusPaymentRequired, "the card was declined"
+		status, refusal.Message = http.StatusPaymentRequired, "the card was declined"
 	case AnswerUnavailable:
-		status, message = http.StatusServiceUnavailable, "try again"
-	default:
-		status, message = http.StatusConflict, fmt.Sprintf("the key %s belongs to another charge", attempt.IdempotencyKey)
+		status, refusal.Message = http.StatusServiceUnavailable, "try again"
+	case AnswerMismatch:
+		status, refusal.Message = http.StatusConflict, fmt.Sprintf("the key %s belongs to another charge", attempt.IdempotencyKey)
 	}
-	body, _ = json.Marshal(Refusal{Answer: attempt.Answer, Message: message})
-	return status, body
+	return status, refusal
 }

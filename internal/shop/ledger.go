@@ -63,7 +63,7 @@ type Ledger struct {
 // CreateLedger makes a new ledger. A file that holds anything is refused, so that
 // no ledger is ever mixed up with that of another run.
 func CreateLedger(path string) (*Ledger, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
@@ -72,8 +72,7 @@ func CreateLedger(path string) (*Ledger, error) {
 		err = errors.New("the file is not empty; name a new one, or move it away")
 	}
 	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("ledger %s: %w", path, err)
+		return nil, errors.Join(fmt.Errorf("ledger %s: %w", path, err), f.Close())
 	}
 	return &Ledger{file: f}, nil
 }
@@ -82,14 +81,13 @@ func CreateLedger(path string) (*Ledger, error) {
 // what it holds. The rest of an entry at its end whose writing was cut short,
 // which nobody was told of, is removed.
 func OpenLedger(path string) (*Ledger, []Entry, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, nil, fmt.Errorf("ledger: %w", err)
 	}
 	entries, err := recoverEntries(f)
 	if err != nil {
-		f.Close()
-		return nil, nil, fmt.Errorf("ledger %s: %w", path, err)
+		return nil, nil, errors.Join(fmt.Errorf("ledger %s: %w", path, err), f.Close())
 	}
 	return &Ledger{file: f}, entries, nil
 }

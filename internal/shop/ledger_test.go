@@ -20,6 +20,7 @@ func entry(kind shop.EntryKind, id string) shop.Entry {
 }
 
 func TestLedgerKeepsWhatWasAppended(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
 	l, err := shop.CreateLedger(path)
 	if err != nil {
@@ -45,6 +46,7 @@ func TestLedgerKeepsWhatWasAppended(t *testing.T) {
 
 // The words of a line are the ones that the demo's help promises.
 func TestLedgerLine(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
 	l, err := shop.CreateLedger(path)
 	if err != nil {
@@ -95,6 +97,7 @@ func TestCreateLedger(t *testing.T) {
 }
 
 func TestOpenLedgerGoesOn(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
 	l, past, err := shop.OpenLedger(path)
 	if err != nil || len(past) != 0 {
@@ -126,6 +129,7 @@ func TestOpenLedgerGoesOn(t *testing.T) {
 }
 
 func TestReadLedgerNamesABadLine(t *testing.T) {
+	t.Parallel()
 	for _, bad := range []string{"{", `{"kind":"gift"}`, `{"kind":"charge","tip":1}`} {
 		path := filepath.Join(t.TempDir(), "ledger.jsonl")
 		if err := os.WriteFile(path, []byte(`{"kind":"charge"}`+"\n"+bad+"\n"), 0o644); err != nil {
@@ -141,6 +145,7 @@ func TestReadLedgerNamesABadLine(t *testing.T) {
 }
 
 func TestLedgerTakesManyAtOnce(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
 	l, err := shop.CreateLedger(path)
 	if err != nil {

@@ -36,6 +36,7 @@ func line(replace ...string) string {
 }
 
 func TestReadOrdersTakesOddOnes(t *testing.T) {
+	t.Parallel()
 	plain := shop.Order{ID: "o-1", Customer: "Ada", AmountCents: 4200, Currency: "EUR", Card: shop.CardOK}
 	with := func(change func(*shop.Order)) shop.Order { o := plain; change(&o); return o }
 	tests := []struct {
@@ -66,6 +67,7 @@ func TestReadOrdersTakesOddOnes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			got, err := shop.ReadOrders(strings.NewReader(tt.file))
 			if err != nil || len(got.Skipped) > 0 {
 				t.Fatalf("ReadOrders: %v, skipped %v", err, got.Skipped)
@@ -78,6 +80,7 @@ func TestReadOrdersTakesOddOnes(t *testing.T) {
 }
 
 func TestReadOrdersSkipsWhatIsNoOrder(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ name, line, reason string }{
 		{"not JSON", `id=42`, "is not one JSON object"},
 		{"cut short", line()[:20], "is not one JSON object"},
@@ -117,6 +120,7 @@ func TestReadOrdersSkipsWhatIsNoOrder(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			for _, end := range []string{"", "\n", "\n\n" + line("id", `"last"`) + "\n"} {
 				got, err := shop.ReadOrders(strings.NewReader(line("id", `"first"`) + "\n" + tt.line + end))
 				if err != nil {
@@ -150,6 +154,7 @@ func ids(orders []shop.Order) []string {
 
 // An order that was skipped does not keep its id from a later one.
 func TestReadOrdersSkippedLineTakesNoID(t *testing.T) {
+	t.Parallel()
 	got, err := shop.ReadOrders(strings.NewReader(line("card", `"visa"`) + "\n" + line() + "\n" + line()))
 	if err != nil || len(got.Valid) != 1 || len(got.Skipped) != 2 {
 		t.Fatalf("ReadOrders gave %+v, %v", got, err)
@@ -160,6 +165,7 @@ func TestReadOrdersSkippedLineTakesNoID(t *testing.T) {
 }
 
 func TestReadOrdersReportsABrokenFile(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("disk on fire")
 	r := io.MultiReader(strings.NewReader(line()+"\n"), iotest.ErrReader(broken))
 	if _, err := shop.ReadOrders(r); !errors.Is(err, broken) || !strings.Contains(err.Error(), "line 2") {
@@ -173,6 +179,7 @@ func TestReadOrdersReportsABrokenFile(t *testing.T) {
 // The example is fit to be the demo's default: some hundred orders, all valid, with
 // every kind of card and the odd ones that it promises.
 func TestExampleOrders(t *testing.T) {
+	t.Parallel()
 	got, err := shop.ReadOrders(bytes.NewReader(example.Orders))
 	if err != nil || len(got.Skipped) > 0 {
 		t.Fatalf("ReadOrders: %v, skipped %v", err, got.Skipped)

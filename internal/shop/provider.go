@@ -169,11 +169,16 @@ func (p *Provider) answer(w http.ResponseWriter, r *http.Request, attempt Entry,
 	if !p.think(r.Context()) || hold > 0 && !p.holds.wait(r.Context(), hold) {
 		panic(http.ErrAbortHandler) // no answer; to return would be one
 	}
-	status, body := reply(attempt, charge)
+	status, answer := reply(attempt, charge)
+	body, err := json.Marshal(answer)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body))) // so that a flushed answer is a whole one
 	w.WriteHeader(status)
-	_, err := w.Write(body)
+	_, err = w.Write(body)
 	if err == nil {
 		err = http.NewResponseController(w).Flush()
 	}

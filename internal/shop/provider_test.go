@@ -92,6 +92,7 @@ func request(card shop.Card) shop.ChargeRequest {
 
 // Each step is one attempt with the key k; the ledger is compared in the end.
 func TestProviderAnswers(t *testing.T) {
+	t.Parallel()
 	other := request(shop.CardOK)
 	other.AmountCents++
 	free := request(shop.CardOK)
@@ -130,6 +131,7 @@ func TestProviderAnswers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			s := newStand(t, nil)
 			c := s.cashier(t, "worker-1")
 			var first *shop.Charge
@@ -163,6 +165,7 @@ func TestProviderAnswers(t *testing.T) {
 }
 
 func TestProviderChargesOnceHoweverManyAskAtOnce(t *testing.T) {
+	t.Parallel()
 	s := newStand(t, nil)
 	var wg sync.WaitGroup
 	for range 16 {
@@ -186,6 +189,7 @@ func TestProviderChargesOnceHoweverManyAskAtOnce(t *testing.T) {
 }
 
 func TestProviderRemembersKeysOverARestart(t *testing.T) {
+	t.Parallel()
 	s := newStand(t, nil)
 	c := s.cashier(t, "worker-1")
 	if _, err := c.Charge(t.Context(), "flaky", 1, request(shop.CardFlaky)); err == nil {
@@ -252,6 +256,7 @@ func TestProviderRefusesBadRequests(t *testing.T) {
 // A hold withholds an answer whose charge is on the ledger; the next hold is
 // another worker's.
 func TestProviderHolds(t *testing.T) {
+	t.Parallel()
 	notices := make(chan shop.Notice, 100)
 	s := newStand(t, func(c *shop.ProviderConfig) {
 		c.Holds = shop.Holds{After: []int{2, 3}}
@@ -290,7 +295,7 @@ func TestProviderHolds(t *testing.T) {
 			t.Errorf("attempt %d falls under hold %d, want %d", i+1, hold, st.hold)
 		}
 		if hold == 0 {
-			receive(t, answer)
+			_ = receive(t, answer)
 		} else {
 			held[hold] = answer
 		}
@@ -332,6 +337,7 @@ func receive[T any](t *testing.T, from <-chan T) T {
 
 // A provider that ends gives no answer at all to what it withholds.
 func TestProviderStopsWhileItWithholds(t *testing.T) {
+	t.Parallel()
 	notices := make(chan shop.Notice, 10)
 	s := newStand(t, func(c *shop.ProviderConfig) {
 		c.Holds = shop.Holds{After: []int{1}}
@@ -352,6 +358,7 @@ func TestProviderStopsWhileItWithholds(t *testing.T) {
 
 // The answer that comes after the context has ended is taken all the same.
 func TestCashierTakesALateAnswer(t *testing.T) {
+	t.Parallel()
 	notices := make(chan shop.Notice, 10)
 	s := newStand(t, func(c *shop.ProviderConfig) {
 		c.Holds = shop.Holds{After: []int{1}}
@@ -374,6 +381,7 @@ func TestCashierTakesALateAnswer(t *testing.T) {
 }
 
 func TestCashierGivesUpAfterItsOwnTimeout(t *testing.T) {
+	t.Parallel()
 	s := newStand(t, func(c *shop.ProviderConfig) { c.Holds = shop.Holds{After: []int{1}} })
 	c, err := shop.NewCashier(shop.CashierConfig{Provider: s.url, Timeout: time.Millisecond})
 	if err != nil {
@@ -386,6 +394,7 @@ func TestCashierGivesUpAfterItsOwnTimeout(t *testing.T) {
 }
 
 func TestNewCashierRefuses(t *testing.T) {
+	t.Parallel()
 	for _, cfg := range []shop.CashierConfig{
 		{},
 		{Provider: "127.0.0.1:7440"},

@@ -12,6 +12,7 @@ import (
 )
 
 func TestHoldsAreReachedWhateverTheOrders(t *testing.T) {
+	t.Parallel()
 	orders := func(ok, declined int) []shop.Order {
 		var o []shop.Order
 		for range ok {
@@ -38,6 +39,7 @@ func TestHoldsAreReachedWhateverTheOrders(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			h := holds(tt.orders)
 			if h.After[0] != tt.first || h.After[1] != tt.after || h.Declined != tt.declined {
 				t.Errorf("holds are %+v", h)
@@ -52,6 +54,7 @@ func TestHoldsAreReachedWhateverTheOrders(t *testing.T) {
 }
 
 func TestScript(t *testing.T) {
+	t.Parallel()
 	held := func(hold int, sent bool) shop.Notice {
 		worker := map[int]string{0: "c", holdKill: "a", holdFreeze: "b"}[hold]
 		return shop.Notice{Entry: shop.Entry{OrderID: "o", Worker: worker, Token: 10}, Hold: hold, Sent: sent}
@@ -81,6 +84,7 @@ func TestScript(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			s := newScript()
 			said := map[string]bool{s.waiting(): true}
 			for i, st := range tt.steps {
@@ -109,6 +113,7 @@ func TestScript(t *testing.T) {
 }
 
 func TestInboxKeepsOrderAndNeverBlocks(t *testing.T) {
+	t.Parallel()
 	b := newInbox()
 	for i := range 1000 {
 		b.put(i)

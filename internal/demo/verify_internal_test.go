@@ -1,6 +1,6 @@
 package demo
 
-// Inside the package: see script_test.go.
+// Inside the package: see script_internal_test.go.
 
 import (
 	"bytes"
@@ -53,6 +53,7 @@ func (w *world) verify() *Report {
 }
 
 func TestVerifyFindsWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		change func(*world)
@@ -84,6 +85,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld()
 			tt.change(w)
 			r := w.verify()
@@ -103,6 +105,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 }
 
 func TestReportForPeople(t *testing.T) {
+	t.Parallel()
 	w := newWorld()
 	w.report.SkippedLines, w.report.Ledger = 1, "ledger.jsonl"
 	var b bytes.Buffer
@@ -113,9 +116,9 @@ func TestReportForPeople(t *testing.T) {
   orders                      2   for 3 workers; c was killed, a frozen and woken
     completed                 1   with a receipt
     failed                    1   the card was declined
-  charge attempts             3   requests that the payment provider got
+  charge attempts             3   requests to the payment provider, those included that it declined, failed or had answered before
   charges                     1   times that money moved, by the provider's ledger
-  takeovers                   1   an order continued by another worker, after a lease of 3s had expired
+  takeovers                   1   an order claimed again, after its worker's lease of 3s had expired
   late writes refused         1   from a worker that had been taken over
   stale writes accepted       0   counted by a watch of every revision of etcd
   lines skipped               1   of the orders file; see above
@@ -133,6 +136,7 @@ OK: every order has one outcome, no card was charged twice, and no write of a wo
 }
 
 func TestReportForPrograms(t *testing.T) {
+	t.Parallel()
 	w := newWorld()
 	w.report.SkippedLines = 4
 	line, err := w.verify().JSON()
@@ -148,6 +152,7 @@ func TestReportForPrograms(t *testing.T) {
 }
 
 func TestNameIsFitForALine(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ id, want string }{
 		{"order-42", `"order-42"`},
 		{"a\nb\t", `"a\nb\t"`},

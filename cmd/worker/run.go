@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/holdfast-io/holdfast"
+	"github.com/holdfast-io/holdfast/internal/connect"
+	"github.com/holdfast-io/holdfast/internal/demo"
+	"github.com/holdfast-io/holdfast/internal/process"
+	"github.com/holdfast-io/holdfast/internal/shop"
+)
+
+const aboutRun = `Run charges the shop's orders as they come in and stays until Ctrl-C or SIGTERM. Then
+it drains: it claims nothing more, lets each order come to its next step boundary,
+and hands it over to other workers. A second Ctrl-C ends it at once; what it was
+doing is taken over when its lease has expired.
+
+It works on an etcd cluster (--etcd-endpoints) or on an etcd embedded in this process
+(--data-dir). The address of an embedded one is left in DIR/` + connect.EndpointFile + ` while it runs,
+where worker submit, get and ls find it.
+
+In three terminals:
+
+  worker provider --ledger ledger.jsonl
+  worker run --data-dir shop-data
+  worker submit --data-dir shop-data --orders examples/shop/orders.jsonl --wait`
+
+type runFlags struct {
+	etcdFlags
+	shop.CashierConfig
+	concurrency       int
+	lease, renewEvery time.Duration
+	drainTimeout      time.Duration
+	level             zapcore.Level
+	child             bool
+}
+
+func runCommand() *cobra.Command {
+	f := runFlags{level: zapcore.InfoLevel}
+	var level string
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the shop's workflows, against an etcd cluster or an embedded etcd, until Ctrl-C",
+		Long:  aboutRun,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if f.level, err = zapcore.ParseLevel(level); err != nil {
+				return fmt.Errorf("--log-level: %w", err)
+			}
+			return runWorker(cmd, f)
+		},
+	}
+	f.register(cmd, "run etcd in this process, with its data in this directory")
+	fs := cmd.Flags()
+	fs.StringVar(&f.Provider, "provider", "http://"+defaultListen, "URL of the payment provider")
+	fs.DurationVar(&f.Timeout, "charge-timeout", time.Minute, "how long a charge may take")
+	fs.StringVar(&f.Worker, "name", "", "name of this worker, for operators (default: host/pid)")
+	fs.IntVar(&f.concurrency, "concurrency", 64, "orders that are run at once")
+	fs.DurationVar(&f.lease, "lease", 30*time.Second, "how long a claim lives without being renewed")
+	fs.DurationVar(&f.renewEvery, "renew-every", 0, "how often claims are renewed (default: a third of the lease)")
+	fs.DurationVar(&f.drainTimeout, "drain-timeout", 30*time.Second, "how long a stop waits for charges under way")
+	fs.StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	child(cmd, &f.child)
+	return cmd
+}
+
+// child registers the flag by which the demo starts its processes.
+func child(cmd *cobra.Command, is *bool) {
+	cmd.Flags().BoolVar(is, "child", false, "end with standard input, and report to the parent on standard output")
+	_ = cmd.Flags().MarkHidden("child")
+}
+
+func runWorker(cmd *cobra.Command, f runFlags) (err error) {
+	cfg, err := f.config()
+	if err != nil {
+		return err
+	}
+	if f.renewEvery == 0 {
+		f.renewEvery = f.lease / 3
+	}
+	if f.Worker == "" {
+		host, _ := os.Hostname()
+		f.Worker = fmt.Sprintf("%s/%d", host, os.Getpid())
+	}
+	cashier, err := shop.NewCashier(f.CashierConfig)
+	if err != nil {
+		return err
+	}
+	defer cashier.Close()
+	log := logger(f.level)
+	if f.child { // its log may stand among others'
+		log = log.Named(f.Worker)
+	}
+	e, err := connect.Serve(cmd.Context(), cfg, log)
+	if err != nil {
+		return failed(err)
+	}
+	defer func() {
+		if closeErr := e.Close(); closeErr != nil && err == nil {
+			err = failed(closeErr)
+		}
+	}()
+	observe := logEvents(log)
+	if f.child {
+		process.ExitWithParent(nil)
+		observe = both(observe, demo.NewSpeaker(os.Stdout).Observe)
+	}
+	client, err := holdfast.Open(cmd.Context(), append(e.Options,
+		holdfast.Namespace(f.namespace), holdfast.Logger(log), holdfast.Observe(observe))...)
+	if err != nil {
+		return failed(err)
+	}
+	defer client.Close()
+	w, err := holdfast.NewWorker(client, shop.NewWorkflow(cashier), holdfast.Name(f.Worker),
+		holdfast.Concurrency(f.concurrency), holdfast.Lease(f.lease, f.renewEvery), holdfast.DrainTimeout(f.drainTimeout))
+	if err != nil {
+		return err
+	}
+	log.Info("worker runs until Ctrl-C", zap.String("name", f.Worker), zap.String("etcd", e.Where),
+		zap.String("namespace", f.namespace), zap.String("provider", f.Provider), zap.Duration("lease", f.lease))
+	return failed(w.Run(cmd.Context()))
+}
