@@ -63,7 +63,7 @@ var (
 	ErrInvalid       = errors.New("etcd refused the request")
 )
 
-// A CompactedError: the revision to read or watch from is gone.
+// A CompactedError says that the revision to read or watch from is gone.
 type CompactedError struct{ Revision int64 }
 
 func (e *CompactedError) Error() string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"go.uber.org/zap"
@@ -80,8 +81,11 @@ type Config struct {
 	// DrainTimeout is how long a shutdown waits for deliveries to reach a step
 	// boundary; default 30 s; negative: not at all.
 	DrainTimeout time.Duration
-	Logger       *zap.Logger        // default: silent
-	Observer     execution.Observer // default: none
+	// Jitter returns a part of the bound by which a pause is varied, so that many
+	// dispatchers do not act at the same instant; default: a random one.
+	Jitter   func(bound time.Duration) time.Duration
+	Logger   *zap.Logger        // default: silent
+	Observer execution.Observer // default: none
 }
 
 func (cfg *Config) complete() error {
@@ -105,6 +109,9 @@ func (cfg *Config) complete() error {
 		cfg.DrainTimeout = DefaultDrainTimeout
 	case cfg.DrainTimeout < 0:
 		cfg.DrainTimeout = 0
+	}
+	if cfg.Jitter == nil {
+		cfg.Jitter = func(bound time.Duration) time.Duration { return rand.N(max(bound, 1)) }
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = zap.NewNop()

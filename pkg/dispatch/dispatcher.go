@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -98,7 +97,7 @@ func (d *Dispatcher) claims(ctx, base, service context.Context) {
 			d.cfg.Logger.Warn("could not claim; it is tried again", zap.Error(err))
 			d.renew.set()
 			d.due.set(time.Now())
-			d.pause(ctx, pause/2+rand.N(pause/2))
+			d.pause(ctx, pause/2+d.cfg.Jitter(pause/2))
 			pause = min(2*pause, maxClaimPause)
 		case len(claimed) < free:
 			pause = minClaimPause

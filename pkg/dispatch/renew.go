@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,7 +19,7 @@ func (d *Dispatcher) renewals(ctx context.Context) {
 		switch {
 		case err != nil && ctx.Err() == nil:
 			wait = d.cfg.RenewEvery / 4
-			wait += rand.N(wait/2 + 1)
+			wait += d.cfg.Jitter(wait / 2)
 			if !failing {
 				d.cfg.Logger.Warn("could not renew the leases; it is tried again", zap.Error(err))
 			}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"hash/fnv"
 	"time"
 
 	"github.com/holdfast-io/holdfast/internal/etcd"
@@ -44,9 +44,20 @@ func Send(ctx context.Context, store etcd.Store, txn *etcd.Txn) (res *etcd.TxnRe
 				err = fmt.Errorf("%w: %w", ErrUnknown, err)
 			}
 			return nil, again, err
-		case <-time.After(pause/2 + rand.N(pause/2)):
+		case <-time.After(pause/2 + spread(txn, pause)):
 		}
 	}
+}
+
+// spread returns a part of half the pause that differs from execution to
+// execution, so that the calls that one trouble has failed do not all come back at
+// the same instant.
+func spread(txn *etcd.Txn, pause time.Duration) time.Duration {
+	h := fnv.New32a()
+	for _, c := range txn.If {
+		h.Write([]byte(c.Key))
+	}
+	return pause / 2 * time.Duration(h.Sum32()%1024) / 1024
 }
 
 func try(ctx context.Context, store etcd.Store, txn *etcd.Txn) (*etcd.TxnResult, error) {

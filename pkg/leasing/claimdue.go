@@ -2,9 +2,6 @@ package leasing
 
 import (
 	"context"
-	"math/rand/v2"
-	"os"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-io/holdfast/internal/keyspace"
@@ -37,7 +34,7 @@ func (c *Client) ClaimDue(ctx context.Context, req execution.ClaimRequest) ([]ex
 	}
 	scan := dueScan{
 		client: c, queues: req.Queues, workflows: req.Workflows, now: req.Now,
-		want: req.Limit, first: rand.IntN(keyspace.Shards),
+		want: req.Limit, first: int(c.scans.Add(1) % keyspace.Shards),
 	}
 	candidates, _, err := scan.run(ctx)
 	if err != nil {
@@ -55,24 +52,15 @@ func (c *Client) ClaimDue(ctx context.Context, req execution.ClaimRequest) ([]ex
 
 // claimSingle claims one execution under an etcd lease of its own.
 func (c *Client) claimSingle(ctx context.Context, one []candidate, req execution.ClaimRequest) ([]execution.Delivery, error) {
-	holder := callerName()
-	p, err := c.newProc(ctx, holder, req.Duration, true)
+	p, err := c.newProc(ctx, c.name, req.Duration, true)
 	if err != nil {
 		return nil, err
 	}
-	ds, err := c.claim(ctx, claimer{proc: p.name, holder: holder, epoch: p.epoch, until: p.until}, one, time.Now())
+	ds, err := c.claim(ctx, claimer{proc: p.name, holder: c.name, epoch: p.epoch, until: p.until}, one, time.Now())
 	if len(ds) == 0 {
 		c.revoke(ctx, p)
 	}
 	return ds, err
-}
-
-func callerName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown-host"
-	}
-	return host + "/" + strconv.Itoa(os.Getpid())
 }
 
 func (c *Client) reapNowAndThen(ctx context.Context) error {

@@ -5,6 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	mathrand "math/rand/v2"
+	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +28,12 @@ type Config struct {
 	Logger   *zap.Logger        // default: silent
 	Observer execution.Observer // default: none
 	Delay    DelayPolicy        // default: 1 s doubling to 5 min
+	// Name says who this process is: operators see it, and processes of different
+	// names begin their scans at different places. Default: host/pid.
+	Name string
+	// Jitter returns a part of the bound by which a pause is varied, so that many
+	// processes do not act at the same instant; default: a random one.
+	Jitter func(bound time.Duration) time.Duration
 }
 
 // A Client acts on the executions of one namespace. It may be used by many
@@ -34,6 +44,9 @@ type Client struct {
 	log      *zap.Logger
 	observer execution.Observer
 	delay    DelayPolicy
+	name     string
+	jitter   func(time.Duration) time.Duration
+	scans    atomic.Uint32 // of ClaimDue; begins at a place of the name's own
 
 	epoch    atomic.Pointer[string]
 	claims   claimCache
@@ -56,7 +69,17 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = zap.NewNop()
 	}
-	c := &Client{store: cfg.Store, space: cfg.Space, log: cfg.Logger, observer: cfg.Observer, delay: delay}
+	if cfg.Name == "" {
+		cfg.Name = processName()
+	}
+	if cfg.Jitter == nil {
+		cfg.Jitter = func(bound time.Duration) time.Duration { return mathrand.N(max(bound, 1)) }
+	}
+	c := &Client{
+		store: cfg.Store, space: cfg.Space, log: cfg.Logger, observer: cfg.Observer, delay: delay,
+		name: cfg.Name, jitter: cfg.Jitter,
+	}
+	c.scans.Store(place(cfg.Name))
 	return c, c.loadEpoch(ctx)
 }
 
@@ -104,6 +127,22 @@ func (c *Client) call(lease execution.Lease, operation, nonce string) fencing.Ca
 func (c *Client) bad(key string, err error) {
 	c.log.Error("a record can't be read; it is set aside", zap.String("key", key), zap.Error(err))
 	c.observer.Tell(execution.Event{Kind: execution.EventBadRecord, Operation: key, Err: err})
+}
+
+// processName is the default of Config.Name.
+func processName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown-host"
+	}
+	return host + "/" + strconv.Itoa(os.Getpid())
+}
+
+// place returns a number of the name's own, to begin a scan at.
+func place(name string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	return h.Sum32()
 }
 
 // newNonce identifies one call.

@@ -2,7 +2,6 @@ package leasing
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"go.uber.org/zap"
@@ -44,7 +43,7 @@ func (c *Client) follow(ctx context.Context, f follower) {
 		c.observer.Tell(execution.Event{Kind: execution.EventWatchRestart, Operation: f.what, Err: err})
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause/2 + rand.N(pause/2)):
+		case <-time.After(pause/2 + c.jitter(pause/2)):
 		}
 	}
 }
@@ -76,7 +75,7 @@ func (c *Client) every(ctx context.Context, what string, interval time.Duration,
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(interval*3/4 + rand.N(interval/2)):
+		case <-time.After(interval*3/4 + c.jitter(interval/2)):
 		}
 		if err := do(ctx); err != nil && ctx.Err() == nil {
 			c.log.Warn("a periodic scan failed; it is tried again", zap.String("scan", what), zap.Error(err))

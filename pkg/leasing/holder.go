@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -21,7 +20,7 @@ const DefaultScanInterval = 30 * time.Second
 
 // HolderConfig describes a dispatcher process.
 type HolderConfig struct {
-	Name      string        // shown to operators; default: host/pid
+	Name      string        // shown to operators; default: the client's
 	Duration  time.Duration // of its leases; required; whole seconds, rounded up
 	Queues    []string      // required: which queues it claims from
 	Workflows []string      // required: which workflows it has; others are left alone
@@ -66,7 +65,7 @@ func (c *Client) NewHolder(cfg HolderConfig) (*Holder, error) {
 		}
 	}
 	if cfg.Name == "" {
-		cfg.Name = callerName()
+		cfg.Name = c.name
 	}
 	if cfg.ScanInterval < 0 {
 		return nil, &execution.InvalidError{What: "scan interval", Value: cfg.ScanInterval.String(), Reason: "is negative"}
@@ -76,7 +75,7 @@ func (c *Client) NewHolder(cfg HolderConfig) (*Holder, error) {
 	}
 	return &Holder{
 		client: c, cfg: cfg, held: map[claimKey]heldLease{}, claiming: map[execution.ID]bool{},
-		moved: make(chan struct{}), shard: rand.IntN(keyspace.Shards),
+		moved: make(chan struct{}), shard: int(place(cfg.Name) % keyspace.Shards),
 	}, nil
 }
 

@@ -3,7 +3,6 @@ package leasing
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -86,10 +85,13 @@ func (c *Client) lives(ctx context.Context, want func(*record.Live) bool) (found
 //	keeps    I2, I6, I8
 //
 // The state is not touched: the holder, should it wake up, may still write until
-// somebody claims. Several dispatchers reap the same claims at the same time, in
-// different orders; mod(live) lets each be reaped once.
+// somebody claims. Several dispatchers reap the same claims at the same time, each
+// beginning at another one; mod(live) lets each be reaped once.
 func (c *Client) reap(ctx context.Context, expired []view) error {
-	rand.Shuffle(len(expired), func(i, j int) { expired[i], expired[j] = expired[j], expired[i] })
+	if n := len(expired); n > 0 {
+		first := int(place(c.name) % uint32(n))
+		expired = slices.Concat(expired[first:], expired[:first])
+	}
 	for part := range slices.Chunk(expired, claimBatch) {
 		if err := c.reapPart(ctx, part); err != nil {
 			return fmt.Errorf("reap expired leases: %w", err)
