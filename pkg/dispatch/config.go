@@ -84,6 +84,7 @@ type Config struct {
 	// Jitter returns a part of the bound by which a pause is varied, so that many
 	// dispatchers do not act at the same instant; default: a random one.
 	Jitter   func(bound time.Duration) time.Duration
+	Now      func() time.Time   // the wall clock, which due times go by; default time.Now
 	Logger   *zap.Logger        // default: silent
 	Observer execution.Observer // default: none
 }
@@ -109,6 +110,9 @@ func (cfg *Config) complete() error {
 		cfg.DrainTimeout = DefaultDrainTimeout
 	case cfg.DrainTimeout < 0:
 		cfg.DrainTimeout = 0
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
 	if cfg.Jitter == nil {
 		cfg.Jitter = func(bound time.Duration) time.Duration { return rand.N(max(bound, 1)) }

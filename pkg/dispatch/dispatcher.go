@@ -96,12 +96,12 @@ func (d *Dispatcher) claims(ctx, base, service context.Context) {
 		case err != nil:
 			d.cfg.Logger.Warn("could not claim; it is tried again", zap.Error(err))
 			d.renew.set()
-			d.due.set(time.Now())
+			d.due.set(d.cfg.Now())
 			d.pause(ctx, pause/2+d.cfg.Jitter(pause/2))
 			pause = min(2*pause, maxClaimPause)
 		case len(claimed) < free:
 			pause = minClaimPause
-			d.sleep(ctx, d.due.wait(time.Now(), recheck), true)
+			d.sleep(ctx, d.due.wait(d.cfg.Now(), recheck), true)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func (d *Dispatcher) sleep(ctx context.Context, bound time.Duration, due bool) {
 		case <-slot:
 			return
 		case <-ring:
-			t.Reset(d.due.wait(time.Now(), bound))
+			t.Reset(d.due.wait(d.cfg.Now(), bound))
 		}
 	}
 }

@@ -8,22 +8,22 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// gate lets no other process in before the start is complete, and ends the
-// watches and other streams of those that are in when the server closes. Etcd
-// waits for them, until its timeout of several seconds.
+// gate lets no other process in before the start is complete: etcd serves before
+// this package has said that the data is to stay.
 type gate struct {
 	opened chan struct{}
-	closed context.Context //nolint:containedctx // closed together with all streams
-	close  context.CancelFunc
+	closed chan struct{}
 }
 
 func newGate() *gate {
-	closed, end := context.WithCancel(context.Background())
-	return &gate{opened: make(chan struct{}), closed: closed, close: end}
+	return &gate{opened: make(chan struct{}), closed: make(chan struct{})}
 }
 
-// open lets requests in, once.
+// open lets requests in. Neither it nor close is called twice.
 func (g *gate) open() { close(g.opened) }
+
+// close turns away who still waits.
+func (g *gate) close() { close(g.closed) }
 
 func (g *gate) options() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(g.unary), grpc.ChainStreamInterceptor(g.stream)}
@@ -36,39 +36,20 @@ func (g *gate) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, hand
 	return handle(ctx, req)
 }
 
-func (g *gate) stream(server any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	if err := g.wait(ss.Context()); err != nil {
+func (g *gate) stream(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	if err := g.wait(stream.Context()); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ss.Context())
-	defer cancel()
-	defer context.AfterFunc(g.closed, cancel)()
-	err := handle(server, stream{ss, ctx})
-	if g.closed.Err() != nil {
-		return errClosed
-	}
-	return err
+	return handle(server, stream)
 }
-
-// errClosed: to a client of a server that closes, it is unavailable, as it soon
-// is; the client tries again, and finds the next server.
-var errClosed = status.Error(codes.Unavailable, "embedded etcd is closed")
 
 func (g *gate) wait(ctx context.Context) error {
 	select {
 	case <-g.opened:
 		return nil
-	case <-g.closed.Done():
-		return errClosed
+	case <-g.closed:
+		return status.Error(codes.Unavailable, "embedded etcd did not start")
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
-
-// stream is a stream with a context that can be ended.
-type stream struct {
-	grpc.ServerStream
-	ctx context.Context //nolint:containedctx // it is what Context returns
-}
-
-func (s stream) Context() context.Context { return s.ctx }

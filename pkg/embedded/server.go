@@ -101,9 +101,8 @@ func (s *Server) Endpoint() string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// Close stops the etcd and unlocks its directory. Watches of other processes end;
-// their requests under way are answered first. A second Close returns what the
-// first did.
+// Close stops the etcd and unlocks its directory. Requests and watches of other
+// processes end without an answer. A second Close returns what the first did.
 func (s *Server) Close() error {
 	s.close.Do(func() {
 		_ = s.client.Close() // returns its own context's error, always
@@ -116,8 +115,8 @@ func (s *Server) Close() error {
 // stop stops the server before its listeners: these wait, in a server that has
 // not become ready, until it does. Etcd logs errors when it closes cleanly.
 func (s *Server) stop() {
-	s.level.SetLevel(zapcore.FatalLevel)
 	s.gate.close()
+	s.level.SetLevel(zapcore.FatalLevel)
 	select {
 	case <-s.etcd.Server.ReadyNotify():
 	default:

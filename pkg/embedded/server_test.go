@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -224,7 +225,7 @@ func TestCloseTwiceAndAtOnce(t *testing.T) {
 	closeServer(t, s)
 }
 
-func TestCloseEndsWatchesOfOthers(t *testing.T) {
+func TestCloseDoesNotWaitForWatchesOfOthers(t *testing.T) {
 	s := start(t, embedded.Config{Dir: t.TempDir()})
 	c := dial(t, s.Endpoint())
 	watch := c.Watch(clientv3.WithRequireLeader(t.Context()), "k", clientv3.WithRev(1))
@@ -232,7 +233,17 @@ func TestCloseEndsWatchesOfOthers(t *testing.T) {
 	if resp := <-watch; resp.Err() != nil || len(resp.Events) != 1 {
 		t.Fatalf("got %v, %v", resp.Events, resp.Err())
 	}
-	closeServer(t, s) // takes etcd's timeout of 6 s where it waits for the watch
+	closeServer(t, s)
+	if _, err := c.Get(soon(t), "k"); err == nil {
+		t.Fatal("a closed server answered")
+	}
+}
+
+func soon(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 func TestCleanRunLogsNothing(t *testing.T) {

@@ -23,7 +23,7 @@ func (c *Client) Acknowledge(ctx context.Context, lease execution.Lease, outcome
 	nonce := newNonce()
 	err := c.end(ctx, lease, ending{
 		operation: "acknowledge", nonce: nonce, wakes: outcome.Kind == execution.Suspended,
-		next: func(v *view) *record.State { return acknowledged(v, lease.Token, outcome, nonce) },
+		next: func(v *view) *record.State { return acknowledged(v, lease.Token, outcome, nonce, c.now()) },
 	})
 	if err == nil {
 		c.observer.Tell(execution.Event{Kind: execution.EventAcknowledged, ID: lease.ID, Token: lease.Token, Outcome: string(outcome.Kind)})
@@ -31,8 +31,7 @@ func (c *Client) Acknowledge(ctx context.Context, lease execution.Lease, outcome
 	return err
 }
 
-func acknowledged(v *view, token execution.Token, o execution.Outcome, nonce string) *record.State {
-	now := time.Now()
+func acknowledged(v *view, token execution.Token, o execution.Outcome, nonce string, now time.Time) *record.State {
 	hows := map[execution.OutcomeKind]execution.How{
 		execution.Completed: execution.HowCompleted, execution.Failed: execution.HowFailed, execution.Suspended: execution.HowSuspended,
 	}

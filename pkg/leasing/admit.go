@@ -26,7 +26,7 @@ func (c *Client) Admit(ctx context.Context, req execution.AdmitRequest) (executi
 	if err := completeAdmit(&req); err != nil {
 		return execution.Admission{}, err
 	}
-	id, now, nonce := string(req.ID), time.Now(), newNonce()
+	id, now, nonce := string(req.ID), c.now(), newNonce()
 	spec := record.Spec{Workflow: req.Workflow, Queue: req.Queue, Admitted: millis(now), Nonce: nonce, Params: req.Params}
 	state := &record.State{Workflow: req.Workflow, Queue: req.Queue, Base: execution.StatusAdmitted, Due: millis(later(req.Due, now)), Nonce: nonce}
 	v := &view{id: req.ID, state: &record.State{Queue: req.Queue}}

@@ -20,7 +20,7 @@ const reapPause = time.Second
 // after a crash may only find the expiry, and a later one claims once the
 // redelivery delay has passed.
 func (c *Client) ClaimDue(ctx context.Context, req execution.ClaimRequest) ([]execution.Delivery, error) {
-	if err := validateClaim(&req); err != nil {
+	if err := c.validateClaim(&req); err != nil {
 		return nil, err
 	}
 	if err := c.reapNowAndThen(ctx); err != nil {
@@ -56,7 +56,7 @@ func (c *Client) claimSingle(ctx context.Context, one []candidate, req execution
 	if err != nil {
 		return nil, err
 	}
-	ds, err := c.claim(ctx, claimer{proc: p.name, holder: c.name, epoch: p.epoch, until: p.until}, one, time.Now())
+	ds, err := c.claim(ctx, claimer{proc: p.name, holder: c.name, epoch: p.epoch, until: p.until}, one, c.now())
 	if len(ds) == 0 {
 		c.revoke(ctx, p)
 	}

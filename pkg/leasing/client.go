@@ -34,6 +34,9 @@ type Config struct {
 	// Jitter returns a part of the bound by which a pause is varied, so that many
 	// processes do not act at the same instant; default: a random one.
 	Jitter func(bound time.Duration) time.Duration
+	// Now is the wall clock, which stored times and due times go by; default
+	// time.Now. Leases and pauses go by the monotonic clock, whatever this says.
+	Now func() time.Time
 }
 
 // A Client acts on the executions of one namespace. It may be used by many
@@ -46,6 +49,7 @@ type Client struct {
 	delay    DelayPolicy
 	name     string
 	jitter   func(time.Duration) time.Duration
+	now      func() time.Time
 	scans    atomic.Uint32 // of ClaimDue; begins at a place of the name's own
 
 	epoch    atomic.Pointer[string]
@@ -72,12 +76,15 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Name == "" {
 		cfg.Name = processName()
 	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	if cfg.Jitter == nil {
 		cfg.Jitter = func(bound time.Duration) time.Duration { return mathrand.N(max(bound, 1)) }
 	}
 	c := &Client{
 		store: cfg.Store, space: cfg.Space, log: cfg.Logger, observer: cfg.Observer, delay: delay,
-		name: cfg.Name, jitter: cfg.Jitter,
+		name: cfg.Name, jitter: cfg.Jitter, now: cfg.Now,
 	}
 	c.scans.Store(place(cfg.Name))
 	return c, c.loadEpoch(ctx)

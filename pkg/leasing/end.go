@@ -135,7 +135,7 @@ func (c *Client) Release(ctx context.Context, lease execution.Lease, why string)
 func (c *Client) release(ctx context.Context, lease execution.Lease, op string, how execution.How, why string) error {
 	nonce := newNonce()
 	return c.end(ctx, lease, ending{operation: op, nonce: nonce, next: func(v *view) *record.State {
-		now := time.Now()
+		now := c.now()
 		n := ended(v.state, lease.Token, now, how, why, nonce)
 		c.unacknowledged(n, now)
 		return n

@@ -97,7 +97,7 @@ func (h *Holder) Claim(ctx context.Context, limit int) (claimed []execution.Deli
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("claim: %w", err)
 	}
-	now := time.Now()
+	now := h.client.now()
 	h.mu.Lock()
 	h.shard = (h.shard + 1) % keyspace.Shards
 	scan := dueScan{

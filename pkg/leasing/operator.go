@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/holdfast-io/holdfast/internal/etcd"
 	"github.com/holdfast-io/holdfast/internal/record"
@@ -31,7 +30,7 @@ func (c *Client) Cancel(ctx context.Context, id execution.ID, why string) error 
 			}
 			return nil, false
 		}
-		now := time.Now()
+		now := c.now()
 		n := ended(v.state, execution.Token(v.rev), now, execution.HowCancelled, why, nonce)
 		n.Unacked = 0
 		terminate(n, outcome, now)
@@ -62,7 +61,7 @@ func (c *Client) Fence(ctx context.Context, id execution.ID, why string) error {
 		if !v.state.Claimed {
 			return nil, false
 		}
-		now := time.Now()
+		now := c.now()
 		n := ended(v.state, execution.Token(v.rev), now, execution.HowFenced, why, nonce)
 		c.unacknowledged(n, now)
 		return c.takeAway(v, n, why), true

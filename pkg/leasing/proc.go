@@ -37,7 +37,7 @@ func (c *Client) newProc(ctx context.Context, holder string, duration time.Durat
 		return nil, fmt.Errorf("grant an etcd lease of %v: %w", duration, err)
 	}
 	p := &proc{name: rand.Text(), lease: lease, ttl: ttl, epoch: *c.epoch.Load(), until: begun.Add(ttl)}
-	rec := record.Proc{Holder: holder, Started: millis(begun), TTL: int64(ttl / time.Second), Single: single}
+	rec := record.Proc{Holder: holder, Started: millis(c.now()), TTL: int64(ttl / time.Second), Single: single}
 	put := etcd.Put{Key: c.space.Proc(p.name), Value: rec.Encode(), Lease: lease}
 	if _, _, err := fencing.Send(ctx, c.store, &etcd.Txn{Then: []etcd.Op{put}}); err != nil {
 		c.revoke(ctx, p)
@@ -76,12 +76,12 @@ func wholeSeconds(d time.Duration) time.Duration {
 	return (d + time.Second - 1).Truncate(time.Second)
 }
 
-func validateClaim(req *execution.ClaimRequest) error {
+func (c *Client) validateClaim(req *execution.ClaimRequest) error {
 	if req.Limit < 1 {
 		return &execution.InvalidError{What: "claim limit", Value: strconv.Itoa(req.Limit), Reason: "is less than 1"}
 	}
 	if req.Now.IsZero() {
-		req.Now = time.Now()
+		req.Now = c.now()
 	}
 	for _, q := range req.Queues {
 		if err := execution.ValidateName("queue", q); err != nil {

@@ -105,7 +105,7 @@ func (c *Client) reapPart(ctx context.Context, part []view) error {
 	if err != nil || len(part) == 0 {
 		return err
 	}
-	now := time.Now()
+	now := c.now()
 	txn := &etcd.Txn{If: []etcd.Compare{c.inEpoch()}, Else: []etcd.Op{etcd.Get{Key: c.space.Epoch()}}}
 	gone := map[string]bool{}
 	for i := range part {

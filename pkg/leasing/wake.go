@@ -26,7 +26,7 @@ import (
 func (c *Client) RequestWake(ctx context.Context, id execution.ID, at time.Time) error {
 	nonce := newNonce()
 	return c.revise(ctx, "request a wake of", id, nonce, func(v *view) (*etcd.Txn, bool) {
-		ms := millis(later(at, time.Now()))
+		ms := millis(later(at, c.now()))
 		switch {
 		case v.state.Terminal():
 			return nil, false

@@ -45,7 +45,7 @@ func (h *Holder) dueFollower(queue string, due func(time.Time)) follower {
 		what: "due", span: h.client.space.Dues(queue),
 		resync: func(ctx context.Context) (int64, error) {
 			rev, err := h.client.revision(ctx)
-			due(time.Now()) // whatever came before the watch is found by a claim
+			due(h.client.now()) // whatever came before the watch is found by a claim
 			return rev, err
 		},
 		event: func(_ context.Context, e etcd.Event) {
