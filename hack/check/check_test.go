@@ -237,6 +237,7 @@ func TestCheckRefusesBadArguments(t *testing.T) {
 		{"--etcd-endpoints", "http://127.0.0.1:1", "--prefix", "/"},
 		{"--etcd-endpoints", "http://127.0.0.1:1", "--etcd-user", "nobody"},
 		{"--etcd-endpoints", "http://127.0.0.1:1", "extra"},
+		{"--etcd-endpoints", "http://127.0.0.1:1", "--timeout", "1ms"},
 	} {
 		if _, err := run(t.Context(), args, &bytes.Buffer{}); err == nil || errors.Is(err, flag.ErrHelp) {
 			t.Errorf("%s: %v, want an error", fmt.Sprint(args), err)

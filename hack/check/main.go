@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/holdfast-io/holdfast/internal/audit"
 	"github.com/holdfast-io/holdfast/internal/connect"
@@ -28,23 +29,36 @@ import (
 	"github.com/holdfast-io/holdfast/internal/keyspace"
 )
 
-func main() {
+// The exit statuses.
+const (
+	exitOK = iota
+	exitViolated
+	exitUnknown
+)
+
+func main() { os.Exit(status()) }
+
+// status runs the command until it is interrupted, and returns the exit status.
+func status() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	report, err := run(ctx, os.Args[1:], os.Stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
+		return exitOK
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "check:", err)
-		os.Exit(2)
+		return exitUnknown
 	case !report.OK():
-		os.Exit(1)
+		return exitViolated
 	}
+	return exitOK
 }
 
 type config struct {
 	connect.Config
 	prefix, namespace string
+	timeout           time.Duration
 	json              bool
 }
 
@@ -58,6 +72,7 @@ func parse(args []string) (cfg config, err error) {
 	fs.StringVar(&cfg.DataDir, "data-dir", "", "data directory that a worker with an embedded etcd serves now")
 	fs.StringVar(&cfg.prefix, "prefix", "/holdfast", "what every key begins with")
 	fs.StringVar(&cfg.namespace, "namespace", "default", "namespace of the executions")
+	fs.DurationVar(&cfg.timeout, "timeout", time.Minute, "how long to wait for etcd")
 	fs.BoolVar(&cfg.json, "json", false, "print the report as one JSON object")
 	if err := fs.Parse(args); err != nil {
 		return cfg, err
@@ -94,6 +109,8 @@ func run(ctx context.Context, args []string, out io.Writer) (report audit.Report
 		return report, err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
+	ctx, cancel := context.WithTimeout(ctx, cfg.timeout)
+	defer cancel()
 	if report, err = audit.Check(ctx, store, space); err != nil {
 		return report, err
 	}

@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"slices"
+
 	"github.com/holdfast-io/holdfast/internal/record"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
@@ -98,8 +100,8 @@ func (v *view) checkLive(procs map[string]bool, f *findings) {
 // unacknowledged returns how many deliveries at the end of the history ended
 // without an acknowledgement, and whether one that was acknowledged precedes them.
 func unacknowledged(s *record.State) (count int64, acknowledged bool) {
-	for i := len(s.Deliveries) - 1; i >= 0; i-- {
-		switch s.Deliveries[i].How {
+	for _, d := range slices.Backward(s.Deliveries) {
+		switch d.How {
 		case execution.HowReleased, execution.HowExpired, execution.HowFenced:
 			count++
 		case execution.HowCompleted, execution.HowFailed, execution.HowSuspended:

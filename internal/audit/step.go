@@ -25,12 +25,13 @@ func (v *view) checkStep(s step, f *findings) {
 // the state; of the history only the claims are known by their revisions.
 func (v *view) stale(s step) string {
 	st, token := v.state, s.rec.Token
+	current := st.rec.Claimed && int64(token) == st.modified
 	switch {
 	case int64(token) <= st.created:
 		return "no claim of this execution can have it"
 	case int64(token) >= s.created:
 		return "it was claimed later"
-	case s.created == st.modified, s.created > st.modified && !(st.rec.Claimed && int64(token) == st.modified):
+	case s.created >= st.modified && !current:
 		return "another write of the state had ended it"
 	}
 	known := v.tokens()

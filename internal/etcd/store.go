@@ -51,7 +51,9 @@ type Event struct {
 	Deleted bool
 }
 
-// The definite errors: the request was refused and changed nothing.
+// The errors that callers tell apart. All but ErrNoSpace are definite: the request
+// was refused and changed nothing. Etcd answers that it is out of space also after
+// it has applied a write.
 var (
 	ErrNoSpace       = errors.New("etcd is out of space: its backend quota is used up; compact, defragment and disarm the alarm")
 	ErrTooManyOps    = errors.New("too many operations in one etcd transaction")
@@ -63,16 +65,20 @@ var (
 	ErrInvalid       = errors.New("etcd refused the request")
 )
 
-// A CompactedError says that the revision to read or watch from is gone.
+// A CompactedError says that the revision to read or watch from is gone. Revision
+// is the oldest one that is left, or 0 where etcd does not say it.
 type CompactedError struct{ Revision int64 }
 
 func (e *CompactedError) Error() string {
+	if e.Revision == 0 {
+		return "etcd revision is compacted"
+	}
 	return fmt.Sprintf("etcd revision is compacted; the oldest is %d", e.Revision)
 }
 
 // IsDefinite says whether the error proves that the request changed nothing.
 func IsDefinite(err error) bool {
-	for _, e := range []error{ErrNoSpace, ErrTooManyOps, ErrTooLarge, ErrDuplicateKey, ErrLeaseNotFound, ErrPermission, ErrBusy, ErrInvalid} {
+	for _, e := range []error{ErrTooManyOps, ErrTooLarge, ErrDuplicateKey, ErrLeaseNotFound, ErrPermission, ErrBusy, ErrInvalid} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -84,5 +90,5 @@ func IsDefinite(err error) bool {
 // IsTemporary says whether the same request may succeed later: it was refused for
 // a reason that passes, or its outcome is unknown.
 func IsTemporary(err error) bool {
-	return errors.Is(err, ErrNoSpace) || errors.Is(err, ErrBusy) || !IsDefinite(err)
+	return errors.Is(err, ErrBusy) || !IsDefinite(err)
 }

@@ -18,7 +18,9 @@ import (
 	"github.com/holdfast-io/holdfast/internal/etcd"
 )
 
-// What bounds the clients that Dial makes.
+// What bounds the clients that Dial makes. An idle connection is not pinged
+// (PermitWithoutStream): a member of etcd takes that for abuse after half a minute
+// and closes the connection.
 const (
 	dialTimeout      = 5 * time.Second  // of fetching an auth token
 	dialKeepAlive    = 10 * time.Second // between pings of a connection in use

@@ -13,26 +13,6 @@ import (
 	"github.com/holdfast-io/holdfast/internal/etcd"
 )
 
-// refusals are etcd's own errors that have a name in the engine, by their text:
-// it is all that is left of one in a watch's reason to end. The in-process client
-// calls the same functions that serve gRPC and returns the same errors.
-var refusals = map[string]error{
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCNoSpace):                etcd.ErrNoSpace,
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCTooManyOps):             etcd.ErrTooManyOps,
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCRequestTooLarge):        etcd.ErrTooLarge,
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCDuplicateKey):           etcd.ErrDuplicateKey,
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCLeaseNotFound):          etcd.ErrLeaseNotFound,
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCPermissionDenied):       etcd.ErrPermission,
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCInvalidAuthToken):       etcd.ErrPermission,
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthFailed):             etcd.ErrPermission,
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCUserEmpty):              etcd.ErrPermission,
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCUserNotFound):           etcd.ErrPermission,
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCRequestTooManyRequests): etcd.ErrBusy,
-	// Users or roles changed while the request was under way: the next try passes.
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthOldRevision): etcd.ErrBusy,
-	rpctypes.ErrorDesc(rpctypes.ErrGRPCCompacted):       &etcd.CompactedError{},
-}
-
 // wrap gives the client's error its type. sent is the request's payload in bytes.
 func wrap(ctx context.Context, sent int, err error) error {
 	if err == nil {
@@ -56,7 +36,7 @@ func wrap(ctx context.Context, sent int, err error) error {
 // refusal returns the typed error of a request that etcd refused, or nil.
 func refusal(err error, sent int) error {
 	text := reason(err)
-	if kind, ok := refusals[text]; ok {
+	if kind := named(text); kind != nil {
 		return kind
 	}
 	switch code(err) {
@@ -72,6 +52,33 @@ func refusal(err error, sent int) error {
 	return nil
 }
 
+// named returns the typed error of those of etcd's own that have a name in the
+// engine, by their text: it is all that is left of one in a watch's reason to end.
+// The in-process client calls the functions that serve gRPC, and returns the same.
+func named(text string) error {
+	desc := rpctypes.ErrorDesc
+	switch text {
+	case desc(rpctypes.ErrGRPCNoSpace):
+		return etcd.ErrNoSpace
+	case desc(rpctypes.ErrGRPCTooManyOps):
+		return etcd.ErrTooManyOps
+	case desc(rpctypes.ErrGRPCRequestTooLarge):
+		return etcd.ErrTooLarge
+	case desc(rpctypes.ErrGRPCDuplicateKey):
+		return etcd.ErrDuplicateKey
+	case desc(rpctypes.ErrGRPCLeaseNotFound):
+		return etcd.ErrLeaseNotFound
+	case desc(rpctypes.ErrGRPCPermissionDenied), desc(rpctypes.ErrGRPCInvalidAuthToken), desc(rpctypes.ErrGRPCAuthFailed),
+		desc(rpctypes.ErrGRPCUserEmpty), desc(rpctypes.ErrGRPCUserNotFound):
+		return etcd.ErrPermission
+	case desc(rpctypes.ErrGRPCRequestTooManyRequests), desc(rpctypes.ErrGRPCAuthOldRevision):
+		return etcd.ErrBusy // the latter: users or roles changed meanwhile, and the next try passes
+	case desc(rpctypes.ErrGRPCCompacted):
+		return &etcd.CompactedError{}
+	}
+	return nil
+}
+
 // reason returns the error's text without gRPC's own words. A watch that was not
 // permitted ends with a whole gRPC error as text.
 func reason(err error) string {
@@ -83,8 +90,7 @@ func reason(err error) string {
 }
 
 func code(err error) codes.Code {
-	var known rpctypes.EtcdError
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[rpctypes.EtcdError](err); ok {
 		return known.Code()
 	}
 	return status.Code(err)

@@ -129,7 +129,7 @@ func TestAnswersOfTheServer(t *testing.T) {
 			if got := etcd.IsTemporary(err); got != tc.temporary {
 				t.Errorf("temporary: got %v, want %v", got, tc.temporary)
 			}
-			if n := member.calls.Load(); n != 1 && tc.want != etcd.ErrPermission {
+			if n := member.calls.Load(); n != 1 && !errors.Is(tc.want, etcd.ErrPermission) {
 				t.Errorf("the transaction was sent %d times", n)
 			}
 			if n := member.leadless.Load(); n != 0 {

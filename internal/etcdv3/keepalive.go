@@ -11,7 +11,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-io/holdfast/internal/etcd"
 )
@@ -19,11 +18,12 @@ import (
 // keepAlivePause lies between two tries of one keepalive.
 const keepAlivePause = 100 * time.Millisecond
 
-// KeepAlive renews the etcd lease, on whichever member can, until ctx ends.
+// KeepAlive renews the etcd lease on whichever member can, until ctx ends. Etcd's
+// client gives up at the first member that has no leader.
 func (s *store) KeepAlive(ctx context.Context, id etcd.LeaseID) (time.Duration, error) {
 	open, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// An in-process client that was closed answers nothing, and would try for ever.
+	// An in-process client that was closed would be tried until ctx ends.
 	defer context.AfterFunc(s.lane.Ctx(), cancel)()
 
 	ttl, err := s.keepAlive(open, id)
@@ -36,19 +36,10 @@ func (s *store) KeepAlive(ctx context.Context, id etcd.LeaseID) (time.Duration, 
 	return time.Duration(ttl) * time.Second, wrap(ctx, 0, err)
 }
 
-// keepAlive tries again as KeepAliveOnce of etcd's client does, but with a pause:
-// that one asks a member without a leader thousands of times a second.
 func (s *store) keepAlive(ctx context.Context, id etcd.LeaseID) (int64, error) {
-	if s.lane.ActiveConnection() == nil {
-		resp, err := s.lane.KeepAliveOnce(ctx, clientv3.LeaseID(id))
-		if err != nil {
-			return 0, err
-		}
-		return resp.TTL, nil
-	}
 	for {
 		ttl, err := s.keepAliveOnce(ctx, id)
-		if status.Code(err) != codes.Unavailable {
+		if err == nil || code(err) != codes.Unavailable {
 			return ttl, err
 		}
 		select {
@@ -59,7 +50,16 @@ func (s *store) keepAlive(ctx context.Context, id etcd.LeaseID) (int64, error) {
 	}
 }
 
+// keepAliveOnce asks one member. KeepAliveOnce of etcd's client does so without a
+// network; over one it repeats without a pause what failed for the network's sake.
 func (s *store) keepAliveOnce(ctx context.Context, id etcd.LeaseID) (int64, error) {
+	if s.lane.ActiveConnection() == nil {
+		resp, err := s.lane.KeepAliveOnce(ctx, clientv3.LeaseID(id))
+		if err != nil {
+			return 0, err
+		}
+		return resp.TTL, nil
+	}
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel() // ends the stream
 	stream, err := clientv3.RetryLeaseClient(s.lane).LeaseKeepAlive(ctx, grpc.WaitForReady(true))

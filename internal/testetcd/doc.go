@@ -2,12 +2,9 @@
 // when a test first asks for it, shared by all tests of the binary, each of which
 // takes a namespace of its own. Its data is not synced to the disk.
 //
-//	func TestMain(m *testing.M) { os.Exit(testetcd.Main(m)) }
-//
-//	func TestClaim(t *testing.T) {
-//		store, space := testetcd.Start(t), testetcd.Space(t)
-//		…
-//	}
+// A package that uses it calls [Main] in its TestMain, which stops the etcd and
+// then looks for goroutines that the tests left behind; its tests take what they
+// need from [Start] or [Dial] and [Space].
 //
 // [Recorder] counts a store's requests; [Hook] lets a test refuse a request, drop
 // its answer, or run other code between a read and a write. Only tests import it.

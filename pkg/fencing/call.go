@@ -2,7 +2,9 @@ package fencing
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-io/holdfast/internal/etcd"
 	"github.com/holdfast-io/holdfast/internal/keyspace"
@@ -50,8 +52,9 @@ type Answer struct {
 
 // Do runs one transaction: the guard and the given compares, then the operations
 // of either branch. The refusing branch also reads the state and the epoch, so
-// that a refusal explains itself without another request. An error says that the
-// outcome is unknown or that etcd refused the request itself.
+// that a refusal explains itself without another request. While etcd is out of space
+// it waits: what the holder has done could not be recorded elsewhere either. An
+// error says that the outcome is unknown or that etcd refused the request itself.
 func (c Call) Do(ctx context.Context, compares []etcd.Compare, then, otherwise []etcd.Op) (Answer, error) {
 	id := string(c.Lease.ID)
 	txn := &etcd.Txn{
@@ -59,7 +62,7 @@ func (c Call) Do(ctx context.Context, compares []etcd.Compare, then, otherwise [
 		Then: then,
 		Else: append([]etcd.Op{etcd.Get{Key: c.Space.State(id)}, etcd.Get{Key: c.Space.Epoch()}}, otherwise...),
 	}
-	res, again, err := Send(ctx, c.Store, txn)
+	res, again, err := c.send(ctx, txn)
 	if err != nil {
 		return Answer{Again: again}, fmt.Errorf("%s %q: %w", c.Operation, id, err)
 	}
@@ -68,6 +71,22 @@ func (c Call) Do(ctx context.Context, compares []etcd.Compare, then, otherwise [
 	}
 	ans := Answer{Again: again, Rest: res.Results[2:]}
 	return ans, c.explain(&ans, res.Results[0], res.Results[1])
+}
+
+// send is Send, again and again while etcd is out of space.
+func (c Call) send(ctx context.Context, txn *etcd.Txn) (res *etcd.TxnResult, again bool, err error) {
+	for pause := maxPause; ; pause = min(2*pause, maxSpacePause) {
+		res, unanswered, err := Send(ctx, c.Store, txn)
+		again = again || unanswered
+		if !errors.Is(err, etcd.ErrNoSpace) {
+			return res, again, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, again, err
+		case <-time.After(pause):
+		}
+	}
 }
 
 // explain finds out why the guard, or another compare, failed.

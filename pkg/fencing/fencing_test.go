@@ -53,7 +53,8 @@ func TestSend(t *testing.T) {
 		{"answered", nil, false, nil, false},
 		{"no answer, then one", []error{errReset, errReset}, true, nil, false},
 		{"busy, then answered", []error{etcd.ErrBusy}, false, nil, false},
-		{"refused", []error{etcd.ErrNoSpace}, false, etcd.ErrNoSpace, false},
+		{"refused", []error{etcd.ErrTooLarge}, false, etcd.ErrTooLarge, false},
+		{"out of space", []error{etcd.ErrNoSpace}, true, etcd.ErrNoSpace, true},
 		{"no answer, then refused", []error{errReset, etcd.ErrPermission}, true, etcd.ErrPermission, true},
 	}
 	for _, tt := range tests {
@@ -74,6 +75,21 @@ func TestSendGivesUpWithItsContext(t *testing.T) {
 	defer cancel()
 	if _, again, err := fencing.Send(ctx, hook, &etcd.Txn{}); !again || !errors.Is(err, fencing.ErrUnknown) || !errors.Is(err, errReset) {
 		t.Fatalf("again %v, %v", again, err)
+	}
+}
+
+// A fenced write that etcd has no space for waits, and is applied once.
+func TestFencedWriteWaitsForSpace(t *testing.T) {
+	call := newCall(t, new([]execution.Event))
+	call.Lease.Token = state(t, call, record.State{Claimed: true})
+	call.Store = fails(t, true, etcd.ErrNoSpace)
+	key := call.Space.Wake("x")
+	ans, err := call.Do(t.Context(), []etcd.Compare{etcd.Absent(key)}, []etcd.Op{etcd.Put{Key: key}}, []etcd.Op{etcd.Get{Key: key}})
+	if err != nil || !ans.Again {
+		t.Fatalf("%+v, %v", ans, err)
+	}
+	if kv, ok := ans.Rest[0].One(); !ok || kv.Created != kv.Modified {
+		t.Fatalf("the first try, which etcd had applied all the same, is not seen: %+v", ans)
 	}
 }
 

@@ -19,25 +19,27 @@ const (
 	tryTimeout = 5 * time.Second
 	minPause   = 20 * time.Millisecond
 	maxPause   = time.Second
+	// maxSpacePause is the longest pause while etcd is out of space.
+	maxSpacePause = 10 * time.Second
 )
 
-// Send sends the same transaction until etcd answers definitely or ctx ends. It
-// says whether an earlier try was left without an answer and may have been
-// applied. An error is either definite (nothing was changed) or wraps
-// [ErrUnknown].
+// Send sends the same transaction until etcd answers definitely, says that it is
+// out of space, or ctx ends. It says whether an earlier try was left without an
+// answer and may have been applied. An error is either definite (nothing was
+// changed) or wraps [ErrUnknown].
 func Send(ctx context.Context, store etcd.Store, txn *etcd.Txn) (res *etcd.TxnResult, again bool, err error) {
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		if res, err = try(ctx, store, txn); err == nil {
 			return res, again, nil
 		}
 		definite := etcd.IsDefinite(err)
-		if definite && !errors.Is(err, etcd.ErrBusy) {
+		again = again || !definite
+		if definite && !errors.Is(err, etcd.ErrBusy) || errors.Is(err, etcd.ErrNoSpace) {
 			if again {
-				err = fmt.Errorf("%w: an earlier try was not answered, then: %w", ErrUnknown, err)
+				err = fmt.Errorf("%w: %w", ErrUnknown, err)
 			}
 			return nil, again, err
 		}
-		again = again || !definite
 		select {
 		case <-ctx.Done():
 			if again {
