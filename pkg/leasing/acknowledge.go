@@ -22,7 +22,7 @@ func (c *Client) Acknowledge(ctx context.Context, lease execution.Lease, outcome
 	}
 	nonce := newNonce()
 	err := c.end(ctx, lease, ending{
-		operation: "acknowledge", nonce: nonce, wakes: outcome.Kind == execution.Suspended,
+		operation: "acknowledge", nonce: nonce,
 		next: func(v *view) *record.State { return acknowledged(v, lease.Token, outcome, nonce, c.now()) },
 	})
 	if err == nil {

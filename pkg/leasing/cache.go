@@ -8,15 +8,21 @@ import (
 )
 
 // claimCache remembers the state that a claim wrote, so that ending the delivery
-// needs no read. It is a cache: what it lacks is read.
+// needs no read, and the process of a direct caller's claim, which ends with it. It
+// is a cache: a state that it lacks is read, a process ends by itself.
 type claimCache struct {
 	mu    sync.Mutex
-	known map[claimKey]*record.State
+	known map[claimKey]knownClaim
 }
 
 type claimKey struct {
 	id    execution.ID
 	token execution.Token
+}
+
+type knownClaim struct {
+	state *record.State
+	proc  *proc // nil: the process of a holder, which has other claims
 }
 
 // maxKnownClaims bounds the cache against callers that never end their leases.
@@ -32,21 +38,36 @@ func (m *claimCache) put(lease execution.Lease, s *record.State) {
 		}
 	}
 	if m.known == nil {
-		m.known = map[claimKey]*record.State{}
+		m.known = map[claimKey]knownClaim{}
 	}
-	m.known[claimKey{lease.ID, lease.Token}] = s
+	m.known[claimKey{lease.ID, lease.Token}] = knownClaim{state: s}
+}
+
+// single notes the process that serves this claim only.
+func (m *claimCache) single(lease execution.Lease, p *proc) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := claimKey{lease.ID, lease.Token}
+	if k, ok := m.known[key]; ok {
+		k.proc = p
+		m.known[key] = k
+	}
 }
 
 func (m *claimCache) get(lease execution.Lease) *record.State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.known[claimKey{lease.ID, lease.Token}]
+	return m.known[claimKey{lease.ID, lease.Token}].state
 }
 
-func (m *claimCache) drop(lease execution.Lease) {
+// drop forgets the claim and returns the process that served it only, or nil.
+func (m *claimCache) drop(lease execution.Lease) *proc {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.known, claimKey{lease.ID, lease.Token})
+	key := claimKey{lease.ID, lease.Token}
+	p := m.known[key].proc
+	delete(m.known, key)
+	return p
 }
 
 // entrySet remembers due entries whose claim was refused. An entry is for certain

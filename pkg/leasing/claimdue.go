@@ -34,7 +34,7 @@ func (c *Client) ClaimDue(ctx context.Context, req execution.ClaimRequest) ([]ex
 	}
 	scan := dueScan{
 		client: c, queues: req.Queues, workflows: req.Workflows, now: req.Now,
-		want: req.Limit, first: int(c.scans.Add(1) % keyspace.Shards),
+		want: req.Limit, pages: callPages, first: int(c.scans.Add(1) % keyspace.Shards),
 	}
 	candidates, _, err := scan.run(ctx)
 	if err != nil {
@@ -59,6 +59,8 @@ func (c *Client) claimSingle(ctx context.Context, one []candidate, req execution
 	ds, err := c.claim(ctx, claimer{proc: p.name, holder: c.name, epoch: p.epoch, until: p.until}, one, c.now())
 	if len(ds) == 0 {
 		c.revoke(ctx, p)
+	} else {
+		c.claims.single(ds[0].Lease, p)
 	}
 	return ds, err
 }

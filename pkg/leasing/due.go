@@ -17,9 +17,11 @@ import (
 // a transaction; a range's cost grows with the keys in it, so its end is bounded
 // by the look-ahead.
 const (
-	batchReads = 96               // ranges or gets in one reading transaction
-	maxPages   = 16               // reads past entries that the caller can't take
-	lookAhead  = 40 * time.Second // how far a scan looks for the next due time
+	batchReads  = 96               // ranges or gets in one reading transaction
+	scanPages   = 16               // a holder's reads in one scan; the next one goes on from there
+	callPages   = 4096             // a direct caller's, which has no next one
+	maxScanPage = 128              // entries of one shard in one read
+	lookAhead   = 40 * time.Second // how far a scan looks for the next due time
 )
 
 // A candidate is a due entry that a claim may take.
@@ -41,10 +43,22 @@ type dueScan struct {
 	want      int
 	first     int                     // the shard to begin with: dispatchers begin at different ones
 	skip      func(execution.ID) bool // may be nil
+	pages     int                     // how many to read past entries that the caller can't take
+	// resume says where to go on in the shards in which an earlier scan found nothing
+	// for this caller within its pages; run replaces it. Shards begin at their heads
+	// otherwise.
+	resume map[shard]string
 }
 
-// A cursor is the rest of one shard of one queue.
+// A shard is one part of one queue's due index.
+type shard struct {
+	queue  string
+	number int
+}
+
+// A cursor is the rest of a shard.
 type cursor struct {
+	shard
 	get etcd.Get
 }
 
@@ -54,40 +68,64 @@ type cursor struct {
 func (d *dueScan) run(ctx context.Context) (found []candidate, next time.Time, err error) {
 	cursors := d.cursors()
 	seen := map[execution.ID]bool{}
-	for page := 0; len(cursors) > 0 && page < maxPages && len(found) < d.want; page++ {
+	for page := 0; len(cursors) > 0 && page < d.pages && len(found) < d.want; page++ {
 		var rest []cursor
 		for part := range slices.Chunk(cursors, batchReads) {
-			ops := make([]etcd.Op, len(part))
-			for i, cur := range part {
-				ops[i] = cur.get
-			}
-			res, err := d.client.store.Txn(ctx, &etcd.Txn{Then: ops})
+			left, at, err := d.page(ctx, part, seen, &found)
 			if err != nil {
-				return nil, time.Time{}, fmt.Errorf("scan the due index: %w", err)
+				return nil, time.Time{}, err
 			}
-			for i, cur := range part {
-				at, ripe := d.take(res.Results[i].KVs, seen, &found)
-				next = sooner(next, at)
-				if res.Results[i].More && ripe {
-					kvs := res.Results[i].KVs
-					cur.get.Key = kvs[len(kvs)-1].Key + "\x00"
-					rest = append(rest, cur)
-				}
-			}
+			next = sooner(next, at)
+			rest = append(rest, left...)
 		}
 		cursors = rest
 	}
+	d.resume = map[shard]string{}
+	if len(cursors) > 0 && len(found) < d.want {
+		next = d.now
+		for _, cur := range cursors {
+			d.resume[cur.shard] = cur.get.Key
+		}
+	}
 	return found, next, nil
+}
+
+// page reads the next entries of some shards, and returns the cursors behind which
+// there may be more that is due.
+func (d *dueScan) page(ctx context.Context, part []cursor, seen map[execution.ID]bool, found *[]candidate) (rest []cursor, next time.Time, err error) {
+	ops := make([]etcd.Op, len(part))
+	for i, cur := range part {
+		ops[i] = cur.get
+	}
+	res, err := d.client.store.Txn(ctx, &etcd.Txn{Then: ops})
+	if err != nil {
+		return nil, next, fmt.Errorf("scan the due index: %w", err)
+	}
+	for i, cur := range part {
+		kvs := res.Results[i].KVs
+		at, ripe := d.take(kvs, seen, found)
+		next = sooner(next, at)
+		if res.Results[i].More && ripe {
+			cur.get.Key = kvs[len(kvs)-1].Key + "\x00"
+			cur.get.Limit = min(2*cur.get.Limit, maxScanPage)
+			rest = append(rest, cur)
+		}
+	}
+	return rest, next, nil
 }
 
 func (d *dueScan) cursors() []cursor {
 	limit := int64(max(2, d.want/4))
 	var cursors []cursor
 	for i := range keyspace.Shards {
-		shard := (d.first + i) % keyspace.Shards
 		for _, q := range d.queues {
-			span := d.client.space.DueUntil(q, keyspace.DefaultPriority, shard, d.now.Add(lookAhead))
-			cursors = append(cursors, cursor{get: etcd.Get{Key: span.Start, End: span.End, Limit: limit}})
+			sh := shard{q, (d.first + i) % keyspace.Shards}
+			span := d.client.space.DueUntil(q, keyspace.DefaultPriority, sh.number, d.now.Add(lookAhead))
+			cur := cursor{sh, etcd.Get{Key: span.Start, End: span.End, Limit: limit}}
+			if from := d.resume[sh]; from != "" {
+				cur.get.Key, cur.get.Limit = from, maxScanPage
+			}
+			cursors = append(cursors, cur)
 		}
 	}
 	return cursors

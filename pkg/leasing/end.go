@@ -12,14 +12,12 @@ import (
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
 
-// An ending is how a delivery ends: what becomes of the state.
+// An ending is how a delivery ends: next makes the state from the claimed one and
+// the pending wake.
 type ending struct {
 	operation string
 	nonce     string
-	// next makes the state from the claimed one; wakes says that it depends on the
-	// pending wake, which must then be as read.
-	next  func(*view) *record.State
-	wakes bool
+	next      func(*view) *record.State
 }
 
 // ended returns the state without its claim, the delivery noted in its history.
@@ -42,13 +40,18 @@ func clip(why string) string {
 	return strings.ToValidUTF8(why[:limit], "") + "…"
 }
 
-// unacknowledged counts a delivery against the execution: it stays due, but not
-// before the redelivery delay has passed. (I7, I8)
-func (c *Client) unacknowledged(n *record.State, now time.Time) {
+// unacknowledged counts a delivery against the execution: it stays due, or is due
+// at the wake requested meanwhile if that is earlier (it may have been claimed
+// before its time, by a clock that is ahead), but not before the redelivery delay
+// has passed. (I7, I8, I9)
+func (c *Client) unacknowledged(n *record.State, wake *record.Wake, now time.Time) {
 	n.Unacked = counted(n.Unacked)
 	n.NotBefore = millis(now.Add(c.delay.Delay(n.Unacked)))
 	if n.Due == 0 {
 		n.Due = millis(now)
+	}
+	if wake != nil {
+		n.Due = min(n.Due, wake.At)
 	}
 }
 
@@ -62,7 +65,7 @@ func counted(n int64) int64 {
 
 // end runs the holder's transaction that ends its delivery.
 //
-//	compare  the guard, mod(live) as known, and mod(wake) as read where it matters
+//	compare  the guard, mod(live) as known, mod(wake) as read
 //	then     state; live, wake and the reaped entry deleted; due or done entry
 //
 // What the claim wrote is known, so the first try needs no read; where it turns
@@ -80,9 +83,6 @@ func (c *Client) end(ctx context.Context, lease execution.Lease, e ending) error
 			v.state = &record.State{Claimed: true, Base: execution.StatusAdmitted}
 		}
 		compares, ops := c.unhold(&v)
-		if e.wakes {
-			compares = append(compares, etcd.ModIs(c.space.Wake(string(lease.ID)), v.wakeRev))
-		}
 		next := e.next(&v)
 		ops = append(ops, etcd.Put{Key: c.space.State(string(lease.ID)), Value: next.Encode()})
 		ops = append(append(ops, c.entry(&v, next)...), c.doneEntry(lease.ID, next)...)
@@ -91,14 +91,21 @@ func (c *Client) end(ctx context.Context, lease execution.Lease, e ending) error
 		case doErr != nil:
 			return doErr
 		case ans.Applied:
-			c.claims.drop(lease)
+			c.over(ctx, lease)
 			return nil
 		case ans.Lost != nil:
-			c.claims.drop(lease)
+			c.over(ctx, lease)
 			return call.Refuse(ans.Lost)
 		}
 		v.state, v.rev = ans.State, int64(lease.Token)
 		err = v.parseHolding(ans.Rest[0], ans.Rest[1])
+	}
+}
+
+// over forgets a claim that has ended, and ends the etcd lease that served it only.
+func (c *Client) over(ctx context.Context, lease execution.Lease) {
+	if p := c.claims.drop(lease); p != nil {
+		c.revoke(ctx, p)
 	}
 }
 
@@ -137,7 +144,7 @@ func (c *Client) release(ctx context.Context, lease execution.Lease, op string, 
 	return c.end(ctx, lease, ending{operation: op, nonce: nonce, next: func(v *view) *record.State {
 		now := c.now()
 		n := ended(v.state, lease.Token, now, how, why, nonce)
-		c.unacknowledged(n, now)
+		c.unacknowledged(n, v.wake, now)
 		return n
 	}})
 }

@@ -43,6 +43,7 @@ type Holder struct {
 	claiming map[execution.ID]bool // claim calls under way
 	moved    chan struct{}         // closed when proc changes
 	shard    int                   // where the next scan begins
+	resume   map[shard]string      // where it goes on
 }
 
 // A heldLease is a lease and the process name that its live record has.
@@ -102,12 +103,18 @@ func (h *Holder) Claim(ctx context.Context, limit int) (claimed []execution.Deli
 	h.shard = (h.shard + 1) % keyspace.Shards
 	scan := dueScan{
 		client: h.client, queues: h.cfg.Queues, workflows: h.cfg.Workflows,
-		now: now, want: limit, first: h.shard, skip: h.isClaiming,
+		now: now, want: limit, pages: scanPages, first: h.shard, skip: h.isClaiming, resume: h.resume,
 	}
 	h.mu.Unlock()
 	candidates, next, err := scan.run(ctx)
-	if err != nil || len(candidates) == 0 {
+	if err != nil {
 		return nil, next, err
+	}
+	h.mu.Lock()
+	h.resume = scan.resume
+	h.mu.Unlock()
+	if len(candidates) == 0 {
+		return nil, next, nil
 	}
 	h.mark(candidates, true)
 	defer h.mark(candidates, false)
@@ -116,6 +123,9 @@ func (h *Holder) Claim(ctx context.Context, limit int) (claimed []execution.Deli
 	h.hold(claimed, p.name)
 	if errors.Is(err, errProcGone) {
 		h.throwAway(p)
+	}
+	if len(claimed) < len(candidates) {
+		next = now // another holder was faster with some; more may be due behind them
 	}
 	return claimed, next, err
 }

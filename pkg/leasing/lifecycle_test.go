@@ -3,10 +3,13 @@ package leasing_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/internal/etcd"
 	"github.com/holdfast-io/holdfast/pkg/execution"
+	"github.com/holdfast-io/holdfast/pkg/leasing"
 )
 
 func completed(result string) execution.Outcome {
@@ -201,5 +204,99 @@ func TestExpiryIsCountedOnce(t *testing.T) {
 	}
 	if rec := w.get("x"); rec.Deliveries[0].How != execution.HowExpired || rec.Token != next.Token {
 		t.Fatalf("history: %+v", rec)
+	}
+}
+
+// A direct caller's process ends with its claim, and leaves nothing behind.
+func TestDirectClaimLeavesNoProcess(t *testing.T) {
+	for name, end := range map[string]func(*world, execution.Lease) error{
+		"acknowledged": func(w *world, l execution.Lease) error { return w.Acknowledge(t.Context(), l, completed(`1`)) },
+		"released":     func(w *world, l execution.Lease) error { return w.Release(t.Context(), l, "") },
+		"lost": func(w *world, l execution.Lease) error {
+			if err := w.Cancel(t.Context(), l.ID, ""); err != nil {
+				return err
+			}
+			if err := w.Release(t.Context(), l, ""); !errors.Is(err, execution.ErrLost) {
+				return fmt.Errorf("release: %w", err)
+			}
+			return nil
+		},
+		"moved": func(w *world, l execution.Lease) error {
+			moved, err := w.Renew(t.Context(), l, 2*minute) // another duration, another process
+			if err != nil {
+				return err
+			}
+			return w.Acknowledge(t.Context(), moved, completed(`1`))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, time.Millisecond)
+			w.admit("x")
+			if err := end(w, w.claim("x").Lease); err != nil {
+				t.Fatal(err)
+			}
+			span := w.space.Procs()
+			res, _, err := w.hook.Get(t.Context(), etcd.Get{Key: span.Start, End: span.End})
+			if err != nil || len(res.KVs) != 0 {
+				t.Fatalf("%d processes are left, %v", len(res.KVs), err)
+			}
+		})
+	}
+}
+
+// A wake requested while the execution runs is not forgotten by a release, also
+// where it was claimed before its time by a clock that is ahead. (I9)
+func TestReleaseKeepsAnEarlierWake(t *testing.T) {
+	for _, end := range []string{"release", "fence"} {
+		t.Run(end, func(t *testing.T) {
+			w := newWorld(t, time.Millisecond)
+			now := time.Now()
+			far, near := now.Add(10*time.Minute), now.Add(time.Minute).Truncate(time.Millisecond)
+			if _, err := w.Admit(t.Context(), execution.AdmitRequest{ID: "x", Workflow: "w", Due: far}); err != nil {
+				t.Fatal(err)
+			}
+			ds, err := w.ClaimDue(t.Context(), execution.ClaimRequest{Limit: 1, Duration: minute, Now: far.Add(time.Second)})
+			if err != nil || len(ds) != 1 {
+				t.Fatalf("claim: %v, %v", ds, err)
+			}
+			err = w.RequestWake(t.Context(), "x", near)
+			if end == "release" {
+				err = errors.Join(err, w.Release(t.Context(), ds[0].Lease, ""))
+			} else {
+				err = errors.Join(err, w.Fence(t.Context(), "x", ""))
+			}
+			if rec := w.get("x"); err != nil || !rec.Due.Equal(near) {
+				t.Fatalf("due %v, want %v; %v", rec.Due, near, err)
+			}
+		})
+	}
+}
+
+// Work behind thousands of entries of workflows that a holder lacks is found, and
+// nothing is counted against those.
+func TestSharedQueueHidesNothing(t *testing.T) {
+	w := newWorld(t, time.Millisecond)
+	for i := range 3000 {
+		req := execution.AdmitRequest{ID: execution.ID(fmt.Sprint("foreign", i)), Workflow: "foreign", Queue: "w"}
+		if _, err := w.Admit(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.admit("x")
+	h := newHolder(t, w.Client, leasing.HolderConfig{})
+	calls := 0
+	eventually(t, func() bool {
+		calls++
+		ds, next, err := h.Claim(t.Context(), 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(ds) == 0 && next.After(time.Now()) || len(ds) == 0 && next.IsZero() {
+			t.Fatalf("call %d found nothing, and the next one is for %v", calls, next)
+		}
+		return len(ds) == 1 && ds[0].ID == "x"
+	})
+	if rec := w.get("foreign7"); rec.Claims != 0 || rec.UnacknowledgedDeliveries != 0 {
+		t.Fatalf("%+v", rec)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // gives an [execution.ErrNotFound], one that ended otherwise an
 // [execution.ErrTerminal]; cancelling twice is nothing new.
 //
-//	compare  state and live as read
+//	compare  state, live and wake as read
 //	then     state terminal, done entry; live, wake, due and reaped entry deleted;
 //	         an eviction for the holder's process
 //	keeps    I2, I5, I6
@@ -51,7 +51,7 @@ func cancelText(why string) string {
 // execution is due again after the redelivery delay. Of an unclaimed one nothing
 // is changed. An unknown id gives an [execution.ErrNotFound].
 //
-//	compare  state and live as read
+//	compare  state, live and wake as read
 //	then     state and due entry as by a release; live, wake and reaped entry
 //	         deleted; an eviction for the holder's process
 //	keeps    I2, I6, I7, I8, I9
@@ -63,7 +63,7 @@ func (c *Client) Fence(ctx context.Context, id execution.ID, why string) error {
 		}
 		now := c.now()
 		n := ended(v.state, execution.Token(v.rev), now, execution.HowFenced, why, nonce)
-		c.unacknowledged(n, now)
+		c.unacknowledged(n, v.wake, now)
 		return c.takeAway(v, n, why), true
 	})
 }

@@ -49,6 +49,7 @@ func (c *Client) Renew(ctx context.Context, lease execution.Lease, duration time
 	if rec, err := record.DecodeProc(kv.Value); err == nil && rec.Single {
 		c.revoke(ctx, &proc{lease: kv.Lease, ttl: p.ttl})
 	}
+	c.claims.single(lease, p)
 	lease.ExpiresAt = p.until
 	return lease, nil
 }
@@ -63,7 +64,7 @@ func (c *Client) lookHeld(ctx context.Context, lease execution.Lease) (view, etc
 	case err != nil:
 		return view{}, etcd.KV{}, err
 	case ans.Lost != nil:
-		c.claims.drop(lease)
+		c.over(ctx, lease)
 		return view{}, etcd.KV{}, call.Refuse(ans.Lost)
 	}
 	v, err := parseView(lease.ID, ans.Rest)
@@ -107,7 +108,7 @@ func (c *Client) move(ctx context.Context, lease execution.Lease, v *view, p *pr
 		case ans.Applied:
 			return nil
 		case ans.Lost != nil:
-			c.claims.drop(lease)
+			c.over(ctx, lease)
 			return call.Refuse(ans.Lost)
 		}
 		if err := v.parseHolding(ans.Rest[0], ans.Rest[1]); err != nil {

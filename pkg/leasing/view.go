@@ -130,10 +130,10 @@ func (c *Client) entry(v *view, next *record.State) []etcd.Op {
 }
 
 // unhold returns the compares and operations that end a claim, or that prove that
-// there is none: live is as the view saw it, and goes, and the wake with it.
+// there is none: live and wake are as the view saw them, and go.
 func (c *Client) unhold(v *view) ([]etcd.Compare, []etcd.Op) {
 	id := string(v.id)
-	compares := []etcd.Compare{etcd.ModIs(c.space.Live(id), v.liveRev)}
+	compares := []etcd.Compare{etcd.ModIs(c.space.Live(id), v.liveRev), etcd.ModIs(c.space.Wake(id), v.wakeRev)}
 	if !v.state.Claimed {
 		return compares, nil
 	}

@@ -178,18 +178,24 @@ func (c *Client) dropEviction(ctx context.Context, kv etcd.KV) {
 // dropOldEvictions deletes the evictions of processes that are gone.
 func (c *Client) dropOldEvictions(ctx context.Context) error {
 	span := c.space.AllEvicts()
-	res, _, err := c.store.Get(ctx, etcd.Get{Key: span.Start, End: span.End, KeysOnly: true, Limit: livePage})
-	if err != nil || len(res.KVs) == 0 {
-		return err
-	}
-	procs, err := c.procs(ctx)
-	if err != nil {
-		return err
-	}
-	for _, kv := range res.KVs {
-		if k, err := c.space.Parse(kv.Key); err == nil && !slices.Contains(procs, k.Proc) {
-			c.dropEviction(ctx, kv)
+	get := etcd.Get{Key: span.Start, End: span.End, KeysOnly: true, Limit: livePage}
+	for {
+		res, _, err := c.store.Get(ctx, get)
+		if err != nil || len(res.KVs) == 0 {
+			return err
 		}
+		procs, err := c.procs(ctx) // read after the evictions: an absent one is gone for good
+		if err != nil {
+			return err
+		}
+		for _, kv := range res.KVs {
+			if k, err := c.space.Parse(kv.Key); err == nil && !slices.Contains(procs, k.Proc) {
+				c.dropEviction(ctx, kv)
+			}
+		}
+		if !res.More {
+			return nil
+		}
+		get.Key = res.KVs[len(res.KVs)-1].Key + "\x00"
 	}
-	return nil
 }
