@@ -75,6 +75,6 @@ func (c *Client) reapNowAndThen(ctx context.Context) error {
 	if !due {
 		return nil
 	}
-	_, err := c.reapAll(ctx)
+	_, _, err := c.reapAll(ctx)
 	return err
 }

@@ -2,6 +2,7 @@ package leasing
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -25,6 +26,10 @@ type follower struct {
 	// newer than what it read.
 	resync func(context.Context) (int64, error)
 	event  func(context.Context, etcd.Event)
+	// scan, if set, is called now and then, in the same goroutine: it looks for what
+	// the watch may have missed.
+	scan     func(context.Context) error
+	interval time.Duration
 }
 
 // follow reads and watches until ctx ends. A watch that breaks, or that was
@@ -51,34 +56,48 @@ func (c *Client) follow(ctx context.Context, f follower) {
 func (c *Client) watchFrom(ctx context.Context, f follower, rev int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for batch := range c.store.Watch(ctx, f.span.Start, f.span.End, rev) {
-		if batch.Err != nil {
-			return batch.Err
+	batches := c.store.Watch(ctx, f.span.Start, f.span.End, rev)
+	timer := time.NewTimer(c.soon(f.interval))
+	defer timer.Stop()
+	if f.scan == nil {
+		timer.Stop()
+	}
+	for {
+		select {
+		case b, open := <-batches:
+			if !open || b.Err != nil {
+				return errors.Join(b.Err, ctx.Err())
+			}
+			for _, e := range b.Events {
+				f.event(ctx, e)
+			}
+			continue
+		default: // events come first
 		}
-		for _, e := range batch.Events {
-			f.event(ctx, e)
+		select {
+		case b, open := <-batches:
+			if !open || b.Err != nil {
+				return errors.Join(b.Err, ctx.Err())
+			}
+			for _, e := range b.Events {
+				f.event(ctx, e)
+			}
+		case <-timer.C:
+			if err := f.scan(ctx); err != nil && ctx.Err() == nil {
+				c.log.Warn("a periodic scan failed; it is tried again", zap.String("scan", f.what), zap.Error(err))
+			}
+			timer.Reset(c.soon(f.interval))
 		}
 	}
-	return ctx.Err()
+}
+
+// soon varies an interval, so that processes that began together part.
+func (c *Client) soon(interval time.Duration) time.Duration {
+	return interval*3/4 + c.jitter(interval/2)
 }
 
 // revision reads the namespace's current revision.
 func (c *Client) revision(ctx context.Context) (int64, error) {
 	_, rev, err := c.store.Get(ctx, etcd.Get{Key: c.space.Epoch(), KeysOnly: true})
 	return rev, err
-}
-
-// every calls do at about the interval until ctx ends, jittered so that processes
-// that began together part.
-func (c *Client) every(ctx context.Context, what string, interval time.Duration, do func(context.Context) error) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(interval*3/4 + c.jitter(interval/2)):
-		}
-		if err := do(ctx); err != nil && ctx.Err() == nil {
-			c.log.Warn("a periodic scan failed; it is tried again", zap.String("scan", what), zap.Error(err))
-		}
-	}
 }

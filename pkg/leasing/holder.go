@@ -1,9 +1,11 @@
 package leasing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -214,6 +216,9 @@ func (h *Holder) gather(ctx context.Context, p *proc) ([]*execution.LostError, e
 	if len(strays) == 0 {
 		return nil, nil
 	}
+	slices.SortFunc(strays, func(a, b execution.Lease) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Token, b.Token))
+	})
 	lost, err := h.client.rehome(ctx, strays, p)
 	if errors.Is(err, errProcGone) {
 		h.throwAway(p)

@@ -17,21 +17,26 @@ import (
 // livePage is how many live records a scan reads at once.
 const livePage = 500
 
-// reapAll makes every execution claimable whose holder's etcd lease has ended, and
-// returns the revision at which it began to look. Live records are read before the
+// reapAll makes every execution claimable whose holder's etcd lease has ended. It
+// returns the live records that it saw, and the revision at which it began to look. Live records are read before the
 // processes: a process is recorded before its first claim and its name never comes
 // back, so one that is absent then is gone for good.
-func (c *Client) reapAll(ctx context.Context) (int64, error) {
-	held, rev, err := c.lives(ctx, nil)
+func (c *Client) reapAll(ctx context.Context) (held []view, rev int64, err error) {
+	held, rev, err = c.lives(ctx, nil)
 	if err != nil || len(held) == 0 {
-		return rev, err
+		return nil, rev, err
 	}
 	procs, err := c.procs(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("scan for expired leases: %w", err)
+		return nil, 0, fmt.Errorf("scan for expired leases: %w", err)
 	}
-	expired := slices.DeleteFunc(held, func(v view) bool { return v.live.Reaped != 0 || slices.Contains(procs, v.live.Proc) })
-	return rev, c.reap(ctx, expired)
+	var expired []view
+	for _, v := range held {
+		if v.live.Reaped == 0 && !slices.Contains(procs, v.live.Proc) {
+			expired = append(expired, v)
+		}
+	}
+	return held, rev, c.reap(ctx, expired)
 }
 
 // reapProc makes the executions claimable that a process held which is gone.

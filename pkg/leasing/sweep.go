@@ -14,21 +14,17 @@ import (
 // delivery just ended by itself.
 const opSweep = "sweep"
 
-// sweep releases claims of this process that it neither runs nor has a claim call
-// out for: a claim whose answer was lost can arrive late. They are named by id and
+// sweep releases those of the claims that a scan saw that are this process's, and
+// that it neither runs nor has a claim call out for: a claim whose answer was lost can arrive late. They are named by id and
 // token, and count as deliveries. (I7)
-func (h *Holder) sweep(ctx context.Context) error {
+func (h *Holder) sweep(ctx context.Context, held []view) error {
 	h.mu.Lock()
 	p := h.proc
 	h.mu.Unlock()
 	if p == nil {
 		return nil
 	}
-	mine, _, err := h.client.lives(ctx, nil)
-	if err != nil {
-		return err
-	}
-	for _, v := range mine {
+	for _, v := range held {
 		if v.live.Proc != p.name || h.runs(v) {
 			continue
 		}

@@ -28,15 +28,6 @@ func (h *Holder) Watch(ctx context.Context, due func(at time.Time), evicted func
 	}
 	run(func(ctx context.Context) { c.follow(ctx, h.procFollower(renew)) })
 	run(func(ctx context.Context) { h.followEvictions(ctx, evicted) })
-	run(func(ctx context.Context) {
-		c.every(ctx, "expired leases", h.cfg.ScanInterval, func(ctx context.Context) error {
-			if _, err := c.reapAll(ctx); err != nil {
-				return err
-			}
-			return c.dropOldEvictions(ctx)
-		})
-	})
-	run(func(ctx context.Context) { c.every(ctx, "claims that nobody runs", h.cfg.ScanInterval, h.sweep) })
 	_ = g.Wait() // none of them fails
 }
 
@@ -63,12 +54,13 @@ func (h *Holder) procFollower(renew func()) follower {
 	return follower{
 		what: "proc", span: h.client.space.Procs(),
 		resync: func(ctx context.Context) (int64, error) {
-			rev, err := h.client.reapAll(ctx)
+			_, rev, err := h.client.reapAll(ctx)
 			if err == nil {
 				err = h.missed(ctx, renew)
 			}
 			return rev, err
 		},
+		scan: h.scan, interval: h.cfg.ScanInterval,
 		event: func(ctx context.Context, e etcd.Event) {
 			k, err := h.client.space.Parse(e.KV.Key)
 			if err != nil || !e.Deleted {
@@ -81,6 +73,19 @@ func (h *Holder) procFollower(renew func()) follower {
 			_ = h.client.reapProc(ctx, k.Proc) // failing that, a scan does
 		},
 	}
+}
+
+// scan looks for what the watches may have missed: expired leases, claims of this
+// process that nobody runs, evictions of processes that are gone.
+func (h *Holder) scan(ctx context.Context) error {
+	held, _, err := h.client.reapAll(ctx)
+	if err != nil {
+		return err
+	}
+	if err := h.sweep(ctx, held); err != nil {
+		return err
+	}
+	return h.client.dropOldEvictions(ctx)
 }
 
 // missed calls renew if the holder's own etcd lease ended before the watch began.
