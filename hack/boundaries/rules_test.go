@@ -105,6 +105,18 @@ var rules = []rule{
 		why:    "the real client behind internal/etcd",
 	},
 	{
+		pkg: "internal/memetcd", must: true, own: []string{"internal/etcd"},
+		why: "an etcd in memory shares nothing with the real client but the interface",
+	},
+	{
+		pkg: "internal/simulate", must: true,
+		own: []string{
+			"pkg/execution", "pkg/leasing", "pkg/heap", "pkg/dispatch", "pkg/fencing", "internal/audit", "internal/etcd",
+			"internal/keyspace", "internal/memetcd", "internal/record",
+		},
+		why: "a simulation runs the engine itself, on the etcd in memory",
+	},
+	{
 		pkg: "internal/audit", must: true,
 		own: []string{"pkg/execution", "internal/keyspace", "internal/etcd", "internal/record"},
 		why: "what checks the engine shares none of its code, only the format",

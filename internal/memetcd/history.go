@@ -34,7 +34,8 @@ type change struct {
 //   - versions[k] is ascending and not empty; a deleted key is there until it is
 //     compacted away;
 //   - keys holds the names of versions in order;
-//   - changes is ascending, from compacted on, and holds the same events.
+//   - changes is ascending, from compacted on, and holds the same events and the
+//     deletions.
 type history struct {
 	revision  int64
 	compacted int64 // the oldest revision that can be read; -1: never compacted
@@ -133,7 +134,8 @@ func (h *history) since(revision int64) []change {
 }
 
 // compact keeps of each key the version that is current at the revision, and all
-// after it. A deletion at the very revision stays for watches that begin there.
+// after it. Of the changes it keeps those of the very revision, for watches that
+// begin there.
 func (h *history) compact(revision int64) error {
 	if revision <= h.compacted {
 		return &etcd.CompactedError{}
@@ -143,7 +145,7 @@ func (h *history) compact(revision int64) error {
 	}
 	h.compacted = revision
 	h.keys = slices.DeleteFunc(h.keys, func(key string) bool {
-		kept := compacted(h.versions[key], revision)
+		kept := current(h.versions[key], revision)
 		if len(kept) == 0 {
 			delete(h.versions, key)
 			return true
@@ -153,17 +155,18 @@ func (h *history) compact(revision int64) error {
 	})
 	h.changes = slices.Clone(h.since(revision))
 	if len(h.changes) > 0 && h.changes[0].revision == revision {
-		h.changes[0].events = h.lasting(h.changes[0])
+		h.changes[0].events = lasting(h.changes[0])
 	}
 	return nil
 }
 
-func compacted(versions []etcd.Event, revision int64) []etcd.Event {
+// current returns the versions that can be read at the revision and later ones.
+func current(versions []etcd.Event, revision int64) []etcd.Event {
 	for i, v := range slices.Backward(versions) {
 		if v.KV.Modified > revision {
 			continue
 		}
-		if v.Deleted && v.KV.Modified < revision {
+		if v.Deleted {
 			i++
 		}
 		return slices.Clone(versions[i:])
@@ -173,7 +176,7 @@ func compacted(versions []etcd.Event, revision int64) []etcd.Event {
 
 // lasting returns a change without what a later event of the same revision
 // overwrote: a put whose key a nested transaction deleted.
-func (h *history) lasting(c change) []etcd.Event {
+func lasting(c change) []etcd.Event {
 	var kept []etcd.Event
 	for i, e := range c.events {
 		again := func(later etcd.Event) bool { return later.KV.Key == e.KV.Key }

@@ -84,13 +84,9 @@ func (l *lessor) arm(at time.Time, fire func()) {
 
 // grant is Grant of every client.
 func (s *Server) grant(ttl time.Duration) (etcd.LeaseID, time.Duration, error) {
-	switch {
-	case ttl <= 0:
+	if ttl <= 0 {
 		return 0, 0, fmt.Errorf("%w: an etcd lease of %v: want a positive duration", etcd.ErrInvalid, ttl)
-	case ttl > maxTTL:
-		return 0, 0, fmt.Errorf("%w: an etcd lease of %v: want at most %v", etcd.ErrInvalid, ttl, maxTTL)
 	}
-	ttl = max((ttl + time.Second - 1).Truncate(time.Second), s.cfg.MinTTL)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.beginLocked(); err != nil {
@@ -99,6 +95,10 @@ func (s *Server) grant(ttl time.Duration) (etcd.LeaseID, time.Duration, error) {
 	if err := s.spaceLocked(); err != nil {
 		return 0, 0, err
 	}
+	if ttl > maxTTL {
+		return 0, 0, fmt.Errorf("%w: an etcd lease of %v: want at most %v", etcd.ErrInvalid, ttl, maxTTL)
+	}
+	ttl = max((ttl + time.Second - 1).Truncate(time.Second), s.cfg.MinTTL)
 	s.lessor.last++
 	l := &lease{id: s.lessor.last, ttl: ttl, expires: time.Now().Add(ttl), keys: map[string]bool{}}
 	s.lessor.byID[l.id] = l

@@ -37,7 +37,8 @@ func (s *Server) watch(keys span, revision int64, gated bool) (*watcher, error) 
 	case revision < 0:
 		w.end(&etcd.CompactedError{})
 	case keys.end != "" && keys.end != toTheLast && keys.start >= keys.end:
-		w.end(fmt.Errorf("%w: the watched range from %q to %q is empty", etcd.ErrInvalid, keys.start, keys.end))
+		// Etcd's reason has no code, so that no client can tell it from a lost connection.
+		w.end(fmt.Errorf("etcd: the watched range from %q to %q is empty", keys.start, keys.end))
 	case revision == 0:
 		w.from = s.history.revision + 1
 	case revision < s.history.compacted:
@@ -74,8 +75,12 @@ func (w *watcher) push(c change) {
 func (w *watcher) watched(all []change) []change {
 	var mine []change
 	for _, c := range all {
-		events := slices.Clone(c.events)
-		events = slices.DeleteFunc(events, func(e etcd.Event) bool { return !w.span.contains(e.KV.Key) })
+		var events []etcd.Event
+		for _, e := range c.events {
+			if w.span.contains(e.KV.Key) {
+				events = append(events, e)
+			}
+		}
 		if len(events) > 0 {
 			mine = append(mine, change{c.revision, events})
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"time"
 
 	"github.com/holdfast-io/holdfast/internal/etcd"
@@ -56,10 +57,23 @@ func Send(ctx context.Context, store etcd.Store, txn *etcd.Txn) (res *etcd.TxnRe
 // the same instant.
 func spread(txn *etcd.Txn, pause time.Duration) time.Duration {
 	h := fnv.New32a()
-	for _, c := range txn.If {
-		h.Write([]byte(c.Key))
-	}
+	remembered(txn, h)
 	return pause / 2 * time.Duration(h.Sum32()%1024) / 1024
+}
+
+// remembered writes the keys whose revisions a transaction remembers: those of the
+// executions that it is about.
+func remembered(txn *etcd.Txn, w io.Writer) {
+	for _, c := range txn.If {
+		if c.Target == etcd.ModRevision {
+			_, _ = io.WriteString(w, c.Key) // a hash takes everything
+		}
+	}
+	for _, op := range txn.Then {
+		if nested, ok := op.(*etcd.Txn); ok {
+			remembered(nested, w)
+		}
+	}
 }
 
 func try(ctx context.Context, store etcd.Store, txn *etcd.Txn) (*etcd.TxnResult, error) {

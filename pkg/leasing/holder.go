@@ -144,16 +144,25 @@ func (h *Holder) ensure(ctx context.Context) (*proc, error) {
 	if err != nil {
 		return nil, err
 	}
+	if faster := h.adopt(p); faster != nil {
+		h.client.revoke(ctx, p)
+		return faster, nil
+	}
+	return p, nil
+}
+
+// adopt makes p the holder's process, or returns the one that another call has made
+// meanwhile.
+func (h *Holder) adopt(p *proc) *proc {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.proc != nil { // another call was faster
-		defer h.client.revoke(ctx, p)
-		return h.proc, nil
+	if h.proc != nil {
+		return h.proc
 	}
 	h.proc = p
 	close(h.moved)
 	h.moved = make(chan struct{})
-	return p, nil
+	return nil
 }
 
 // throwAway forgets a proc that is lost or in doubt; the next renewal moves the
