@@ -85,6 +85,7 @@ func (s *scheduler) run() {
 		case !s.healed && now > chaos:
 			retire()
 			s.heal()
+			continue
 		case s.healed && len(s.open) == 0 && now > chaos+5*time.Second:
 			stop()
 			s.finish()
@@ -97,12 +98,14 @@ func (s *scheduler) run() {
 	}
 }
 
-// next does one thing.
+// next does one thing. Whatever that starts runs until it is blocked before the
+// next one.
 func (s *scheduler) next() {
-	for len(s.later) > 0 && !time.Now().Before(s.later[0].at) {
+	if len(s.later) > 0 && !time.Now().Before(s.later[0].at) {
 		s.say("start %s", s.later[0].node.name)
 		s.later[0].node.start()
 		s.later = s.later[1:]
+		return
 	}
 	if !s.healed && s.rng.IntN(60) == 0 {
 		s.fault()

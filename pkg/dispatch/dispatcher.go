@@ -93,6 +93,8 @@ func (d *Dispatcher) claims(ctx, base, service context.Context) {
 		}
 		d.due.set(next)
 		switch {
+		case ctx.Err() != nil:
+			return // nothing that failed is tried again
 		case err != nil:
 			d.cfg.Logger.Warn("could not claim; it is tried again", zap.Error(err))
 			d.renew.set()

@@ -51,6 +51,7 @@ type Client struct {
 	jitter   func(time.Duration) time.Duration
 	now      func() time.Time
 	scans    atomic.Uint32 // of ClaimDue; begins at a place of the name's own
+	leases   atomic.Uint64 // etcd leases that it has made
 
 	epoch    atomic.Pointer[string]
 	claims   claimCache

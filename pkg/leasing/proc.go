@@ -36,7 +36,7 @@ func (c *Client) newProc(ctx context.Context, holder string, duration time.Durat
 	if err != nil {
 		return nil, fmt.Errorf("grant an etcd lease of %v: %w", duration, err)
 	}
-	p := &proc{name: rand.Text(), lease: lease, ttl: ttl, epoch: *c.epoch.Load(), until: begun.Add(ttl)}
+	p := &proc{name: c.procName(), lease: lease, ttl: ttl, epoch: *c.epoch.Load(), until: begun.Add(ttl)}
 	rec := record.Proc{Holder: holder, Started: millis(c.now()), TTL: int64(ttl / time.Second), Single: single}
 	put := etcd.Put{Key: c.space.Proc(p.name), Value: rec.Encode(), Lease: lease}
 	if _, _, err := fencing.Send(ctx, c.store, &etcd.Txn{Then: []etcd.Op{put}}); err != nil {
@@ -44,6 +44,12 @@ func (c *Client) newProc(ctx context.Context, holder string, duration time.Durat
 		return nil, fmt.Errorf("record the holder: %w", err)
 	}
 	return p, nil
+}
+
+// procName returns a name that nobody has had: the process's own, the number of its
+// etcd lease, and chance.
+func (c *Client) procName() string {
+	return fmt.Sprintf("%.64s.%d.%s", c.name, c.leases.Add(1), rand.Text())
 }
 
 // revoke ends a proc's etcd lease at once, also when ctx has ended; failing that,
