@@ -3,12 +3,14 @@ package integration_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/conformance"
+	"github.com/holdfast-io/holdfast/integration/mutant"
 	"github.com/holdfast-io/holdfast/internal/etcd"
 	"github.com/holdfast-io/holdfast/internal/keyspace"
 	"github.com/holdfast-io/holdfast/internal/record"
@@ -27,6 +29,10 @@ const (
 
 	// leaseDuration of dispatchers whose case names none.
 	leaseDuration = 10 * time.Second
+
+	// mutantVariable is the environment variable that names the fault of every
+	// client, if any: see TestMutants. What a test itself reads and writes has none.
+	mutantVariable = "HOLDFAST_TEST_MUTANT"
 )
 
 // A client is a caller of the engine.
@@ -41,6 +47,9 @@ type (
 )
 
 func newClient(ctx context.Context, store etcd.Store, space keyspace.Space, delay leasing.DelayPolicy) (*client, error) {
+	if fault := os.Getenv(mutantVariable); fault != "" {
+		store = mutant.Wrap(fault, store, space)
+	}
 	l, err := leasing.New(ctx, leasing.Config{Store: store, Space: space, Delay: delay})
 	if err != nil {
 		return nil, err

@@ -60,12 +60,12 @@ func follow(batches <-chan etcd.Batch, replay *audit.Replay, end string) error {
 		if b.Err != nil {
 			return b.Err
 		}
+		replay.Apply(b) // the last one too: it may hold more than the end
 		for _, e := range b.Events {
 			if e.KV.Key == end {
 				return nil
 			}
 		}
-		replay.Apply(b)
 	}
 	return context.Canceled
 }
