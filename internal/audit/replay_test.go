@@ -111,6 +111,19 @@ func TestReplayFindsWhatWasCoveredUp(t *testing.T) {
 			b.write("admitted", s, put(b.space.Live("admitted"), (&record.Live{Token: record.Own, Proc: "p1"}).Encode()))
 		}},
 		{"taken over from a process that is there", audit.I2, func(b *book) { b.claim("claimed", "p1") }},
+		{"reaped after it was renewed", audit.I2, func(b *book) {
+			b.expire("p1")
+			stale := b.kvs[b.space.Live("claimed")]
+			s, rev := b.state("claimed")
+			b.txn(put(stale.Key, (&record.Live{Token: rev, Proc: "p3"}).Encode()))
+			l, err := record.DecodeLive(stale.Value, stale.Modified)
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			l.Expired, l.Reaped = 4000, 6000
+			due := record.Due{StateRevision: rev, LiveRevision: record.Own, Expired: 4000}
+			b.txn(put(stale.Key, l.Encode()), put(b.due("claimed", 6000), due.Encode(s)))
+		}},
 		{"live missing for one revision", audit.I2, func(b *book) {
 			kv := b.kvs[b.space.Live("claimed")]
 			b.txn(del(kv.Key))

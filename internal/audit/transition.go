@@ -18,6 +18,7 @@ func (r *Replay) follow(v *view, was past) {
 	}
 	if v.state.modified == was.state.modified {
 		r.followWake(v, was)
+		r.followLive(v, was)
 		return
 	}
 	p, s := was.state.rec, v.state.rec
@@ -42,6 +43,17 @@ func (r *Replay) followWake(v *view, was past) {
 		r.f.add(I9, v.id, was.wake.key, "a wake was dropped while the delivery goes on")
 	case v.wake.rec.At > was.wake.rec.At:
 		r.f.add(I9, v.id, was.wake.key, "a wake at %d was put off to %d", was.wake.rec.At, v.wake.rec.At)
+	}
+}
+
+// followLive verifies that a reaper acted on the claim that it had read: one that
+// another process holds by then, or that was reaped already, is none of its business.
+func (r *Replay) followLive(v *view, was past) {
+	if was.live == nil || v.live == nil || was.live.modified == v.live.modified || v.live.rec.Reaped == 0 {
+		return
+	}
+	if old := was.live.rec; old.Proc != v.live.rec.Proc || old.Reaped != 0 {
+		r.f.add(I2, v.id, v.live.key, "a claim of process %q, due again at %d, was reaped as one of process %q", old.Proc, old.Reaped, v.live.rec.Proc)
 	}
 }
 
