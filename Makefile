@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := check
 .NOTPARALLEL:
-.PHONY: check fmt fmt-check vet tidy-check lint fuzz test-race test goldens bench build
+.PHONY: check fmt fmt-check vet tidy-check lint fuzz simulate test-race test goldens bench build
 
 TOOL := go tool -modfile=tools/go.mod
 
@@ -14,9 +14,11 @@ RACE := . ./pkg/... ./internal/... ./integration/...
 # that is ended by its clock now and then reports that as a failure.
 FUZZ_INPUTS ?= 20000
 
+SEEDS ?= 300
+
 GOTESTFLAGS ?=
 
-check: fmt-check vet tidy-check lint fuzz test-race test ## everything, in the order in which it fails fastest
+check: fmt-check vet tidy-check lint fuzz simulate test-race test ## everything, in the order in which it fails fastest
 	@echo '== check: all passed'
 
 fmt: ## rewrite the Go files as gofumpt wants them
@@ -42,6 +44,10 @@ lint: ## golangci-lint, staticcheck among its linters; the first build takes min
 fuzz: ## every fuzz target for a moment
 	@echo '== fuzz, $(FUZZ_INPUTS) inputs a target'
 	@hack/fuzz $(FUZZ_INPUTS)
+
+simulate: ## whole clusters in virtual time, $(SEEDS) of them
+	@echo '== simulate, $(SEEDS) seeds'
+	@go run ./hack/simulate --seeds $(SEEDS)
 
 test-race:
 	@echo '== go test -race'

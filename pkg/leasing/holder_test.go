@@ -125,6 +125,38 @@ func TestHolderIsToldOfEvictions(t *testing.T) {
 	})
 }
 
+// An eviction whose deletion fails does not stay for ever.
+func TestEvictionIsDeletedInTheEnd(t *testing.T) {
+	w := newWorld(t, time.Millisecond)
+	w.admit("x")
+	h := newHolder(t, w.Client, leasing.HolderConfig{ScanInterval: 20 * time.Millisecond})
+	claimAll(t, h, 1)
+	span := w.space.AllEvicts()
+	failed := make(chan struct{})
+	w.hook.BeforeTxn = func(txn *etcd.Txn) error {
+		d, is := txn.Then[0].(etcd.Delete)
+		if !is || d.Key < span.Start || d.Key >= span.End {
+			return nil
+		}
+		select {
+		case <-failed:
+			return nil
+		default:
+			close(failed)
+			return context.DeadlineExceeded
+		}
+	}
+	watch(t, h, nil)
+	if err := w.Cancel(t.Context(), "x", "stop"); err != nil {
+		t.Fatal(err)
+	}
+	<-failed
+	eventually(t, func() bool {
+		res, _, err := w.hook.Get(t.Context(), etcd.Get{Key: span.Start, End: span.End})
+		return err == nil && len(res.KVs) == 0
+	})
+}
+
 // A crashed process's claims are found by whoever watches, without a claim call.
 func TestCrashedHolderIsReapedByWatch(t *testing.T) {
 	w := newWorld(t, time.Millisecond)

@@ -154,15 +154,17 @@ func (h *Holder) evictFollower(proc string, evicted func(*execution.LostError)) 
 		h.client.observer.Tell(execution.Event{Kind: execution.EventEvicted, ID: lost.ID, Token: lost.Carried, Current: lost.Current, Err: lost})
 		h.client.dropEviction(ctx, kv)
 	}
+	read := func(ctx context.Context) (int64, error) {
+		res, rev, err := h.client.store.Get(ctx, etcd.Get{Key: span.Start, End: span.End})
+		for _, kv := range res.KVs {
+			act(ctx, kv)
+		}
+		return rev, err
+	}
 	return follower{
-		what: "evict", span: span,
-		resync: func(ctx context.Context) (int64, error) {
-			res, rev, err := h.client.store.Get(ctx, etcd.Get{Key: span.Start, End: span.End})
-			for _, kv := range res.KVs {
-				act(ctx, kv)
-			}
-			return rev, err
-		},
+		what: "evict", span: span, resync: read,
+		// One whose deletion has failed is acted on again.
+		scan: func(ctx context.Context) error { _, err := read(ctx); return err }, interval: h.cfg.ScanInterval,
 		event: func(ctx context.Context, e etcd.Event) {
 			if !e.Deleted {
 				act(ctx, e.KV)
