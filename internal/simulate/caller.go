@@ -24,12 +24,12 @@ func (w *world) caller(ctx context.Context, name string) {
 			continue
 		}
 		p := &play{world: w, executions: executions, steps: steps, delivery: ds[0]}
-		w.complain(name, w.hold(ctx, executions, p, round))
+		w.complain(name, w.hold(ctx, executions, p))
 	}
 }
 
 // hold works on one claim, for longer than the lease now and then.
-func (w *world) hold(ctx context.Context, executions *leasing.Client, p *play, round int) error {
+func (w *world) hold(ctx context.Context, executions *leasing.Client, p *play) error {
 	lease := p.delivery.Lease
 	for i := range stepsEach {
 		pause(ctx, time.Duration(p.draw(int(2*leaseDuration/time.Millisecond), fmt.Sprint("hold ", i)))*time.Millisecond)

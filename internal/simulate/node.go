@@ -76,7 +76,7 @@ func (n *node) run(ctx context.Context, client string) error {
 	w := n.world
 	executions, steps, err := w.engine(ctx, client, n.now)
 	if err != nil {
-		return nil // killed before it had begun, or drained
+		return expected(err)
 	}
 	holder, err := executions.NewHolder(leasing.HolderConfig{
 		Name: client, Duration: leaseDuration, Queues: []string{workflow}, Workflows: []string{workflow}, ScanInterval: scanInterval,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/internal/etcd"
+	"github.com/holdfast-io/holdfast/internal/keyspace"
 )
 
 // Options describe a run.
@@ -16,7 +17,7 @@ type Options struct {
 	Seed  uint64
 	Trace io.Writer // a line for each event of the schedule; nil: none
 	// Mutate changes what the engine sends to etcd, to plant a fault; nil: nothing.
-	Mutate func(etcd.Store) etcd.Store
+	Mutate func(etcd.Store, keyspace.Space) etcd.Store
 }
 
 // A Result is what a run came to.

@@ -167,7 +167,7 @@ func (s *scheduler) sleep(idle bool) {
 		s.idle = min(max(2*s.idle, time.Millisecond), 64*time.Millisecond)
 		d = s.idle
 	}
-	time.Sleep(d)
+	pause(s.ctx, d)
 }
 
 // held says whether a call stands still: its node is frozen, or it is a claim while

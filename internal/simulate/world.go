@@ -21,7 +21,7 @@ type world struct {
 	server *memetcd.Server
 	space  keyspace.Space
 	gate   *gate
-	mutate func(etcd.Store) etcd.Store
+	mutate func(etcd.Store, keyspace.Space) etcd.Store
 	nodes  []*node
 	actors sync.WaitGroup // everything that runs: processes, direct holders, operators
 
@@ -70,7 +70,7 @@ func newWorld(ctx context.Context, o Options) (*world, error) {
 func (w *world) store(client string) etcd.Store {
 	store := w.server.Client(client, w.gate.pass)
 	if w.mutate != nil {
-		store = w.mutate(store)
+		store = w.mutate(store, w.space)
 	}
 	return store
 }
