@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/holdfast-io/holdfast/internal/door"
 	"github.com/holdfast-io/holdfast/internal/etcd"
 	"github.com/holdfast-io/holdfast/internal/etcdv3"
 	"github.com/holdfast-io/holdfast/internal/keyspace"
@@ -29,6 +30,7 @@ type Client struct {
 	observer   execution.Observer
 	executions *leasing.Client
 	steps      *heap.Client
+	door       door.Config
 
 	close func() error // once
 }
@@ -60,6 +62,8 @@ func Open(ctx context.Context, opts ...Option) (*Client, error) {
 // dial returns the etcd that the options name.
 func (cfg *clientConfig) dial() (etcd.Store, func() error, error) {
 	switch {
+	case cfg.door.Store != nil:
+		return cfg.door.Store, func() error { return nil }, nil
 	case cfg.client == nil && len(cfg.endpoints) == 0:
 		return nil, nil, errors.New("no etcd is named: pass Endpoints or Etcd")
 	case cfg.client != nil && (len(cfg.endpoints) > 0 || cfg.tls != nil || cfg.user != ""):
@@ -82,6 +86,7 @@ func newClient(ctx context.Context, cfg clientConfig, store etcd.Store, space ke
 	}
 	executions, err := leasing.New(ctx, leasing.Config{
 		Store: store, Space: space, Logger: cfg.logger, Observer: cfg.observer, Delay: cfg.delay,
+		Name: cfg.door.Name, Jitter: cfg.door.Jitter,
 	})
 	if err != nil {
 		return nil, cfg.unreachable(ctx, err)
@@ -92,7 +97,7 @@ func newClient(ctx context.Context, cfg clientConfig, store etcd.Store, space ke
 	}
 	return &Client{
 		namespace: cfg.namespace, logger: cfg.logger, observer: cfg.observer,
-		executions: executions, steps: steps,
+		executions: executions, steps: steps, door: cfg.door,
 	}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/holdfast-io/holdfast/internal/door"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
 
@@ -35,6 +36,7 @@ type engine struct {
 	logger      *zap.Logger
 	observer    execution.Observer
 	writeBound  time.Duration // of a write that outlives its delivery's context
+	around      door.Around   // nil: a step's function is called as it is
 }
 
 // deliver runs one delivery. It returns when the workflow's function and every

@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/holdfast-io/holdfast/internal/door"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 	"github.com/holdfast-io/holdfast/pkg/leasing"
 )
@@ -25,6 +26,7 @@ type clientConfig struct {
 	logger         *zap.Logger
 	observer       execution.Observer
 	delay          leasing.DelayPolicy
+	door           door.Config
 }
 
 // Endpoints says at which addresses etcd is, as "host:port" or URLs.
@@ -88,4 +90,11 @@ func Observe(observer execution.Observer) Option {
 // never longer than limit. Default: 1 s, 5 min. base must be at least 1 ms.
 func RedeliveryDelay(base, limit time.Duration) Option {
 	return func(c *clientConfig) { c.delay = leasing.DelayPolicy{Base: base, Cap: limit} }
+}
+
+// Internal is for the other packages of this module, since nobody else can name what
+// it takes: by it the package holdfasttest puts clients onto an etcd in memory. The
+// store that it gives goes before [Endpoints] and [Etcd].
+func Internal(parts door.Config) Option {
+	return func(c *clientConfig) { c.door = parts }
 }

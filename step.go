@@ -108,7 +108,7 @@ func (r *run) settle(rec execution.Step, out any) (again bool, err error) {
 // an older one of the same attempt. An attempt that was cut short records nothing.
 func (r *run) attempt(name string, n int64, p policy, fn stepFunc, out any) (execution.Step, error) {
 	fenced := context.WithValue(r.work, fencingKey{}, fencing(r.engine.namespace, r.lease, name))
-	value, err := fn(fenced)
+	value, err := r.engine.invoke(fenced, name, fn)
 	if err != nil && (r.interrupted() || r.nested(err)) {
 		return execution.Step{}, ErrSuspended
 	}
@@ -127,6 +127,14 @@ func (r *run) attempt(name string, n int64, p policy, fn stepFunc, out any) (exe
 	_, permanent := errors.AsType[*PermanentError](err)
 	w.Response = errorResponse(err, permanent).encode()
 	return r.record(w, outcomeFailed)
+}
+
+// invoke calls the function of one attempt.
+func (e *engine) invoke(ctx context.Context, name string, fn stepFunc) (any, error) {
+	if e.around != nil {
+		return e.around(ctx, name, fn)
+	}
+	return fn(ctx)
 }
 
 // recordResult records a result or, if that is not possible, the reason as the

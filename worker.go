@@ -104,6 +104,7 @@ func NewWorker(c *Client, parts ...WorkerOption) (*Worker, error) {
 	return &Worker{client: c, cfg: cfg, engine: &engine{
 		steps: c.steps, definitions: definitions, namespace: c.namespace,
 		logger: c.logger, observer: c.observer, writeBound: min(cfg.lease, maxWriteBound),
+		around: c.door.Around,
 	}}, nil
 }
 
@@ -171,7 +172,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	d, err := dispatch.New(dispatch.Config{
 		Holder: holder, Handler: w.handle, Concurrency: w.cfg.concurrency,
-		RenewEvery: w.cfg.renew, DrainTimeout: drain,
+		RenewEvery: w.cfg.renew, DrainTimeout: drain, Jitter: w.client.door.Jitter,
 		Logger: w.client.logger, Observer: w.client.observer,
 	})
 	if err != nil {

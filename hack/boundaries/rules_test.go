@@ -91,11 +91,24 @@ var rules = []rule{
 		pkg: ".", must: true,
 		own: []string{
 			"pkg/execution", "pkg/leasing", "pkg/heap", "pkg/dispatch",
-			"internal/etcd", "internal/etcdv3", "internal/keyspace",
+			"internal/door", "internal/etcd", "internal/etcdv3", "internal/keyspace",
 		},
 		others: []string{zap, xsync, client},
-		never:  []string{etcdServer, prometheus, cobra},
+		never:  []string{etcdServer, prometheus, cobra, module + "/internal/memetcd"},
 		why:    "the door costs its user a client, not a server and not a metrics library",
+	},
+	{
+		pkg: "internal/door", must: true, own: []string{"internal/etcd"},
+		why: "what the door lets be replaced are types alone, so that it costs nobody anything",
+	},
+	{
+		pkg: "holdfasttest", must: true,
+		own: []string{
+			".", "pkg/execution", "internal/audit", "internal/door", "internal/etcd", "internal/keyspace", "internal/memetcd",
+		},
+		others: []string{zap},
+		never:  []string{etcdServer, prometheus, cobra},
+		why:    "users' tests run the door itself, on the etcd in memory",
 	},
 	{
 		pkg: "internal/etcdv3", must: true,

@@ -18,6 +18,8 @@ type CashierConfig struct {
 	Provider string        // the provider's URL, such as http://127.0.0.1:7440; required
 	Worker   string        // who asks, for the provider's ledger
 	Timeout  time.Duration // of one charge; default 1 min
+	// Transport carries the requests. Default: connections of the cashier's own.
+	Transport http.RoundTripper
 }
 
 // A Cashier charges cards through a payment provider.
@@ -40,10 +42,12 @@ func NewCashier(cfg CashierConfig) (*Cashier, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = time.Minute
 	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second}
+	if cfg.Transport == nil {
+		cfg.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second}
+	}
 	return &Cashier{
 		charges: u.JoinPath(ChargesPath).String(), worker: cfg.Worker, timeout: cfg.Timeout,
-		client: &http.Client{Transport: transport},
+		client: &http.Client{Transport: cfg.Transport},
 	}, nil
 }
 
