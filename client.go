@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -32,7 +33,8 @@ type Client struct {
 	steps      *heap.Client
 	door       door.Config
 
-	close func() error // once
+	close  func() error // once
+	closed atomic.Bool
 }
 
 // Open connects to etcd, which it must reach before ctx ends (10 s if ctx has no
@@ -41,6 +43,9 @@ type Client struct {
 func Open(ctx context.Context, opts ...Option) (*Client, error) {
 	cfg := clientConfig{namespace: "default", prefix: "/holdfast", logger: zap.NewNop()}
 	for _, o := range opts {
+		if o == nil {
+			return nil, errors.New("open: an option is nil")
+		}
 		o(&cfg)
 	}
 	space, err := keyspace.New(cfg.prefix, cfg.namespace)
@@ -119,7 +124,10 @@ func (cfg *clientConfig) unreachable(ctx context.Context, err error) error {
 
 // Close closes the connections that Open made; a client that was given by [Etcd]
 // stays open. Closing twice is the same as once. Stop workers before.
-func (c *Client) Close() error { return c.close() }
+func (c *Client) Close() error {
+	c.closed.Store(true)
+	return c.close()
+}
 
 // Executions returns the client of the execution protocol, for what this package
 // does not offer.

@@ -76,7 +76,7 @@ func TestResultThatIsNotJSON(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	v := b.run(t.Context(), nil, Define("shop", func(Context, any) (float64, error) { return math.Inf(1), nil }))
-	wantFailed(t, v, `result of workflow "shop" can't be encoded as JSON: json: unsupported value: +Inf`)
+	wantFailed(t, v, `workflow "shop": result can't be encoded as JSON: json: unsupported value: +Inf`)
 }
 
 func TestParams(t *testing.T) {

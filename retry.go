@@ -46,6 +46,9 @@ type policy struct {
 func newPolicy(opts []StepOption) (policy, error) {
 	p := policy{attempts: 1, initial: defaultBackoffInitial, factor: defaultBackoffFactor, max: defaultBackoffMax}
 	for _, o := range opts {
+		if o == nil {
+			return p, errors.New("an option is nil")
+		}
 		o(&p)
 	}
 	bad := func(what, value, reason string) (policy, error) {

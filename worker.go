@@ -154,12 +154,17 @@ func defaultName() string {
 // Run claims and runs executions until ctx ends, then drains: deliveries go on to
 // their next step boundary and are handed over, those still inside a step when
 // [DrainTimeout] has passed are cut short, and nothing is counted against any. It
-// returns nil when all was handed over. A worker runs once at a time.
+// returns nil when everything was ended or handed over, and an error that counts
+// what was not, where etcd did not answer: that waits for its leases to expire. A
+// worker runs once at a time.
 func (w *Worker) Run(ctx context.Context) error {
 	if !w.running.CompareAndSwap(false, true) {
 		return errors.New("worker is running already")
 	}
 	defer w.running.Store(false)
+	if w.client.closed.Load() {
+		return errors.New("worker: its client is closed")
+	}
 	holder, err := w.client.executions.NewHolder(leasing.HolderConfig{
 		Name: w.cfg.name, Duration: w.cfg.lease, Queues: w.cfg.queues(), Workflows: w.cfg.workflows(),
 	})

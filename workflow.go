@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
@@ -16,6 +17,8 @@ type Workflow[In, Out any] struct {
 	name  string
 	queue string
 	fn    func(Context, In) (Out, error)
+	// missing: an option was nil; check tells.
+	missing bool
 }
 
 // A DefineOption configures a [Workflow].
@@ -40,10 +43,15 @@ func OnQueue(name string) DefineOption {
 // makes the delivery fail, and another one follows.
 func Define[In, Out any](name string, fn func(Context, In) (Out, error), opts ...DefineOption) *Workflow[In, Out] {
 	c := defineConfig{queue: name}
+	missing := false
 	for _, o := range opts {
+		if o == nil {
+			missing = true
+			continue
+		}
 		o(&c)
 	}
-	return &Workflow[In, Out]{name: name, queue: c.queue, fn: fn}
+	return &Workflow[In, Out]{name: name, queue: c.queue, fn: fn, missing: missing}
 }
 
 // Name returns the workflow's name.
@@ -64,12 +72,15 @@ func WithID(id string) StartOption {
 }
 
 // Start admits an execution with the input and returns a handle to it; it does
-// not wait for a worker. If the id is taken by an execution of the same workflow
+// not wait for a worker. While etcd does not answer it tries until ctx ends. If the id is taken by an execution of the same workflow
 // and input, the handle is that one's, and Existing says so; if it is another's,
 // the error wraps [execution.ErrConflict] and nothing has changed.
 func (w *Workflow[In, Out]) Start(ctx context.Context, c *Client, in In, opts ...StartOption) (Handle[Out], error) {
 	var cfg startConfig
 	for _, o := range opts {
+		if o == nil {
+			return Handle[Out]{}, fmt.Errorf("start workflow %q: an option is nil", w.Name())
+		}
 		o(&cfg)
 	}
 	if err := w.check(); err != nil {
@@ -117,6 +128,9 @@ func (w *Workflow[In, Out]) check() error {
 	if w.fn == nil {
 		return fmt.Errorf("workflow %q has no function", w.name)
 	}
+	if w.missing {
+		return fmt.Errorf("workflow %q: an option is nil", w.name)
+	}
 	return nil
 }
 
@@ -139,9 +153,9 @@ func (w *Workflow[In, Out]) call(ctx Context, params json.RawMessage) (json.RawM
 	if err != nil {
 		return nil, err
 	}
-	result, err := json.Marshal(out)
+	result, err := encodeResult(out, reflect.TypeFor[Out]())
 	if err != nil {
-		return nil, fmt.Errorf("result of workflow %q can't be encoded as JSON: %w", w.name, err)
+		return nil, fmt.Errorf("workflow %q: %w", w.name, err)
 	}
 	return result, nil
 }

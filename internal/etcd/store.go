@@ -51,9 +51,9 @@ type Event struct {
 	Deleted bool
 }
 
-// The errors that callers tell apart. All but ErrNoSpace are definite: the request
-// was refused and changed nothing. Etcd answers that it is out of space also after
-// it has applied a write.
+// The errors that callers tell apart. All but ErrNoSpace and ErrClosed are definite:
+// the request was refused and changed nothing. Etcd answers that it is out of space
+// also after it has applied a write; a connection may be closed under a request.
 var (
 	ErrNoSpace       = errors.New("etcd is out of space: its backend quota is used up; compact, defragment and disarm the alarm")
 	ErrTooManyOps    = errors.New("too many operations in one etcd transaction")
@@ -63,6 +63,7 @@ var (
 	ErrPermission    = errors.New("etcd permission denied")
 	ErrBusy          = errors.New("etcd is busy")
 	ErrInvalid       = errors.New("etcd refused the request")
+	ErrClosed        = errors.New("the connection to etcd is closed")
 )
 
 // A CompactedError says that the revision to read or watch from is gone. Revision

@@ -27,21 +27,27 @@ func New(main, lane *clientv3.Client) etcd.Store {
 // Txn runs the transaction.
 func (s *store) Txn(ctx context.Context, txn *etcd.Txn) (*etcd.TxnResult, error) {
 	op, err := txnOp(txn)
+	if err == nil {
+		err = s.open()
+	}
 	if err != nil {
 		return nil, err
 	}
 	resp, err := s.main.Do(s.leader(ctx), op)
 	if err != nil {
-		return nil, wrap(ctx, payload(txn), err)
+		return nil, s.closed(wrap(ctx, payload(txn), err))
 	}
 	return txnResult(resp.Txn(), resp.Txn().Header.GetRevision()), nil
 }
 
 // Get reads linearizably.
 func (s *store) Get(ctx context.Context, get etcd.Get) (etcd.Result, int64, error) {
+	if err := s.open(); err != nil {
+		return etcd.Result{}, 0, err
+	}
 	resp, err := s.main.Do(s.leader(ctx), getOp(get))
 	if err != nil {
-		err = wrap(ctx, len(get.Key)+len(get.End), err)
+		err = s.closed(wrap(ctx, len(get.Key)+len(get.End), err))
 		if get.Revision != 0 {
 			err = fmt.Errorf("read at revision %d: %w", get.Revision, err)
 		}
@@ -60,12 +66,15 @@ func (s *store) Grant(ctx context.Context, ttl time.Duration) (etcd.LeaseID, tim
 	if ttl%time.Second != 0 {
 		seconds++
 	}
+	if err := s.open(); err != nil {
+		return 0, 0, err
+	}
 	resp, err := s.main.Grant(s.leader(ctx), seconds)
 	if err == nil && resp.Error != "" {
 		err = errors.New(resp.Error)
 	}
 	if err != nil {
-		return 0, 0, wrap(ctx, 0, err)
+		return 0, 0, s.closed(wrap(ctx, 0, err))
 	}
 	return etcd.LeaseID(resp.ID), time.Duration(resp.TTL) * time.Second, nil
 }
@@ -74,6 +83,23 @@ func (s *store) Grant(ctx context.Context, ttl time.Duration) (etcd.LeaseID, tim
 func (s *store) Revoke(ctx context.Context, id etcd.LeaseID) error {
 	_, err := s.main.Revoke(s.leader(ctx), clientv3.LeaseID(id))
 	return wrap(ctx, 0, err)
+}
+
+// open returns ErrClosed for a client that was closed: it would be tried for as
+// long as the caller waits.
+func (s *store) open() error {
+	if s.main.Ctx().Err() != nil {
+		return etcd.ErrClosed
+	}
+	return nil
+}
+
+// closed says of a failed request that the client was closed meanwhile.
+func (s *store) closed(err error) error {
+	if s.main.Ctx().Err() != nil {
+		return fmt.Errorf("%w: %w", etcd.ErrClosed, err)
+	}
+	return err
 }
 
 // leader makes a member that has no leader refuse at once: it would keep the

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-io/holdfast/pkg/dispatch"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 	"github.com/holdfast-io/holdfast/pkg/fencing"
 	"github.com/holdfast-io/holdfast/pkg/leasing"
@@ -18,7 +19,7 @@ func (w *world) caller(ctx context.Context, name string) {
 	if err != nil {
 		return
 	}
-	for round := 0; !pause(ctx, time.Duration(w.draw(800, name, round))*time.Millisecond); round++ {
+	for round := 0; !pause(ctx, w.span(800*time.Millisecond, name, round)); round++ {
 		ds, err := executions.ClaimDue(ctx, execution.ClaimRequest{Limit: 1, Duration: leaseDuration})
 		if err != nil || len(ds) == 0 {
 			continue
@@ -32,7 +33,7 @@ func (w *world) caller(ctx context.Context, name string) {
 func (w *world) hold(ctx context.Context, executions *leasing.Client, p *play) error {
 	lease := p.delivery.Lease
 	for i := range stepsEach {
-		pause(ctx, time.Duration(p.draw(int(2*leaseDuration/time.Millisecond), fmt.Sprint("hold ", i)))*time.Millisecond)
+		pause(ctx, p.span(2*leaseDuration, fmt.Sprint("hold ", i)))
 		if p.draw(2, fmt.Sprint("renew ", i)) == 0 {
 			renewed, err := executions.Renew(ctx, lease, leaseDuration)
 			if err != nil {
@@ -59,7 +60,7 @@ func (w *world) hold(ctx context.Context, executions *leasing.Client, p *play) e
 func expected(err error) error {
 	for _, e := range []error{
 		nil, execution.ErrLost, execution.ErrNotFound, execution.ErrTerminal, fencing.ErrUnknown,
-		context.Canceled, context.DeadlineExceeded, errDead, errDropped,
+		context.Canceled, context.DeadlineExceeded, errDead, errDropped, dispatch.ErrUnended,
 	} {
 		if errors.Is(err, e) {
 			return nil
@@ -77,7 +78,7 @@ func (w *world) operator(ctx context.Context, name string) {
 	for i := range population {
 		w.admit(ctx, executions, i)
 	}
-	for round := 0; !pause(ctx, time.Duration(100+w.draw(900, name, round))*time.Millisecond); round++ {
+	for round := 0; !pause(ctx, 100*time.Millisecond+w.span(900*time.Millisecond, name, round)); round++ {
 		id := execution.ID(fmt.Sprint("x", w.draw(population, name, round, "id")))
 		switch w.draw(12, name, round, "what") {
 		case 0:
@@ -85,7 +86,7 @@ func (w *world) operator(ctx context.Context, name string) {
 		case 1, 2:
 			w.complain("fence", expected(executions.Fence(ctx, id, "simulated")))
 		default:
-			at := w.wall().Add(time.Duration(w.draw(1000, name, round, "at")) * time.Millisecond)
+			at := w.wall().Add(w.span(time.Second, name, round, "at"))
 			w.complain("wake", expected(executions.RequestWake(ctx, id, at)))
 		}
 	}

@@ -38,6 +38,11 @@ func (n *node) step(skew time.Duration) {
 	n.skew = skew
 }
 
+// own varies an interval a little, from process to process: see span.
+func (w *world) own(client string, interval time.Duration) time.Duration {
+	return interval + time.Duration(w.draw(5000, client))*time.Microsecond
+}
+
 // jitter keeps pauses away from one another without drawing anything.
 func jitter(bound time.Duration) time.Duration { return bound / 2 }
 
@@ -79,13 +84,13 @@ func (n *node) run(ctx context.Context, client string) error {
 		return expected(err)
 	}
 	holder, err := executions.NewHolder(leasing.HolderConfig{
-		Name: client, Duration: leaseDuration, Queues: []string{workflow}, Workflows: []string{workflow}, ScanInterval: scanInterval,
+		Name: client, Duration: leaseDuration, Queues: []string{workflow}, Workflows: []string{workflow}, ScanInterval: w.own(client, scanInterval),
 	})
 	if err != nil {
 		return err
 	}
 	d, err := dispatch.New(dispatch.Config{
-		Holder: holder, Concurrency: 3, RenewEvery: renewEvery, DrainTimeout: drainTimeout,
+		Holder: holder, Concurrency: 3, RenewEvery: w.own(client, renewEvery), DrainTimeout: drainTimeout,
 		Jitter: jitter, Now: n.now, Observer: w.observe,
 		Handler: func(ctx context.Context, d execution.Delivery, drain <-chan struct{}) dispatch.Reply {
 			w.actors.Add(1) // it may outlive a drain
@@ -97,7 +102,7 @@ func (n *node) run(ctx context.Context, client string) error {
 	if err != nil {
 		return err
 	}
-	return d.Run(ctx)
+	return expected(d.Run(ctx))
 }
 
 // kill ends the process as a crash does: nothing of what it calls from now on

@@ -38,6 +38,16 @@ func (p *play) draw(n int, what string) int {
 	return p.world.draw(n, string(p.delivery.ID), p.delivery.Token, what)
 }
 
+// span draws a duration. It is drawn in microseconds, so that hardly two things
+// happen at the same instant: which comes first would not be the schedule's choice.
+func (w *world) span(most time.Duration, words ...any) time.Duration {
+	return time.Duration(w.draw(int(most/time.Microsecond), words...)) * time.Microsecond
+}
+
+func (p *play) span(most time.Duration, what string) time.Duration {
+	return p.world.span(most, string(p.delivery.ID), p.delivery.Token, what)
+}
+
 func (p *play) deliver(ctx context.Context, drain <-chan struct{}) dispatch.Reply {
 	recorded := map[string]bool{}
 	if !p.delivery.First {
@@ -68,7 +78,7 @@ func (p *play) deliver(ctx context.Context, drain <-chan struct{}) dispatch.Repl
 
 // step runs one step; ended: the delivery is over.
 func (p *play) step(ctx context.Context, key string) (reply dispatch.Reply, ended bool) {
-	cut := pause(ctx, time.Duration(p.draw(700, key))*time.Millisecond)
+	cut := pause(ctx, p.span(700*time.Millisecond, key))
 	if cut && p.draw(2, "stubborn "+key) == 0 {
 		return dispatch.Reply{Retry: context.Cause(ctx)}, true
 	}
@@ -86,7 +96,7 @@ func (p *play) step(ctx context.Context, key string) (reply dispatch.Reply, ende
 	case 0:
 		return dispatch.Reply{Retry: errors.New("simulated failure")}, true
 	case 1:
-		wake := p.world.wall().Add(time.Duration(p.draw(1500, "wake "+key)) * time.Millisecond)
+		wake := p.world.wall().Add(p.span(1500*time.Millisecond, "wake "+key))
 		return dispatch.Reply{Outcome: &execution.Outcome{Kind: execution.Suspended, Wake: wake}}, true
 	case 2:
 		_ = p.executions.RequestWake(ctx, p.delivery.ID, p.world.wall()) // unfenced: stale or not
@@ -114,8 +124,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return false
 	case <-ctx.Done():
-		return true
 	}
+	return ctx.Err() != nil
 }

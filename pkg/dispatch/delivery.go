@@ -113,11 +113,26 @@ func (d *Dispatcher) end(service context.Context, r *running, log *zap.Logger, w
 		log.Warn("could not "+what+"; it is tried again", zap.Error(err))
 		select {
 		case <-service.Done():
-			d.cfg.Holder.Forget(r.Lease)
+			d.giveUp(r)
 			return
 		case <-time.After(pause):
 		}
 	}
+}
+
+// giveUp leaves a delivery to expire.
+func (d *Dispatcher) giveUp(r *running) {
+	d.cfg.Holder.Forget(r.Lease)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.unended++
+}
+
+// givenUp returns how many deliveries were left to expire.
+func (d *Dispatcher) givenUp() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.unended
 }
 
 // lose cancels the delivery that was lost, if it still runs here.

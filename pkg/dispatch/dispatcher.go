@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -22,6 +24,10 @@ const (
 	maxClaimPause = 5 * time.Second
 )
 
+// ErrUnended says that a drain had to leave deliveries to expire, since etcd did not
+// answer. They are not lost: they count as unacknowledged, and come again.
+var ErrUnended = errors.New("deliveries could not be ended, since etcd did not answer")
+
 // A Dispatcher claims and runs deliveries. Make one with [New], run it once.
 type Dispatcher struct {
 	cfg   Config
@@ -34,6 +40,7 @@ type Dispatcher struct {
 
 	mu        sync.Mutex
 	running   map[key]*running
+	unended   int       // deliveries that were given up: etcd did not answer
 	confirmed time.Time // until when the leases are confirmed; monotonic
 }
 
@@ -49,13 +56,14 @@ func New(cfg Config) (*Dispatcher, error) {
 	}, nil
 }
 
-// Run claims and runs deliveries until ctx ends, then drains and returns nil. The
+// Run claims and runs deliveries until ctx ends, then drains. The
 // drain claims nothing more and goes on renewing. Each delivery is told, and hands
 // itself over at its next step boundary; those that are still inside a step after
 // DrainTimeout have their contexts cancelled with [execution.ErrDraining] and are
 // handed over as they are, so that their late writes are refused. A handover is an
 // acknowledgement as suspended with an immediate wake: nothing is counted, nothing
-// delayed. Run may be called once.
+// delayed. Where etcd does not answer, Run returns an [ErrUnended] that says how many
+// deliveries it had to leave to expire. Run may be called once.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	base, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(nil)
@@ -74,6 +82,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	stop()
 	err := g.Wait()
 	d.cfg.Holder.Close(base)
+	if n := d.givenUp(); n > 0 {
+		err = fmt.Errorf("%w: %d of them; their leases expire, and other workers go on with them then", ErrUnended, n)
+	}
 	return err
 }
 

@@ -29,7 +29,7 @@ func (d *Dispatcher) drainAll(service context.Context) {
 	d.cfg.Logger.Warn("the drain's time is over; the deliveries that are inside a step are handed over", zap.Int("deliveries", len(left)))
 	d.handOver(service, left)
 	if !waitFor(done, handoverGrace) {
-		d.cfg.Logger.Warn("some handlers ignore that their contexts were cancelled; their writes are refused from now on", zap.Int("deliveries", len(d.all())))
+		d.cfg.Logger.Warn("some handlers ignore that their contexts were cancelled; what was handed over refuses their writes", zap.Int("deliveries", len(d.all())))
 	}
 }
 

@@ -74,6 +74,27 @@ func TestDrainDeadlineHandsOver(t *testing.T) {
 	})
 }
 
+// What etcd does not let it end is told.
+func TestDrainTellsWhatItLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake("x", "y")
+		f.endErr = errSick
+		handler := func(context.Context, execution.Delivery, <-chan struct{}) dispatch.Reply { return done }
+		d, err := dispatch.New(dispatch.Config{Holder: f, Handler: handler, DrainTimeout: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- d.Run(ctx) }()
+		synctest.Wait()
+		stop()
+		if err := <-ended; !errors.Is(err, dispatch.ErrUnended) {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
 func TestRunEndsBeforeAnythingBegan(t *testing.T) {
 	f := newFake()
 	f.sick = true

@@ -47,8 +47,10 @@ type Config struct {
 	Dir string
 
 	// Listen is where other processes reach the etcd: "host:port" with an IP
-	// address or localhost; port 0 is any free one. Without authentication: who
-	// reaches it may read and write everything. Default DefaultListen.
+	// address or localhost; port 0 is any free one, and the one that the directory
+	// was served at before if that is free: clients that still look for it there find
+	// it again. Without authentication: who reaches it may read and write everything.
+	// Default DefaultListen.
 	Listen string
 
 	// NoFsync leaves it to the operating system when data reaches the disk. Faster,
@@ -84,6 +86,31 @@ func (c Config) withDefaults() (Config, error) {
 		c.Logger = zap.NewNop()
 	}
 	return c, nil
+}
+
+// Validate says what is wrong with the configuration, as [Start] would.
+func (c Config) Validate() error {
+	_, err := c.withDefaults()
+	return err
+}
+
+// prefer returns the address to listen on: for any free port the one of the endpoint,
+// if that is free.
+func prefer(listen, endpoint string) string {
+	host, port, err := net.SplitHostPort(listen)
+	u, badURL := url.Parse(endpoint)
+	if err != nil || badURL != nil || port != "0" || u.Port() == "" {
+		return listen
+	}
+	again := net.JoinHostPort(host, u.Port())
+	l, err := net.Listen("tcp", again)
+	if err != nil {
+		return listen
+	}
+	if l.Close() != nil {
+		return listen
+	}
+	return again
 }
 
 func checkListen(listen string) error {

@@ -38,14 +38,19 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := lockDir(cfg.Dir)
+	lock, before, err := lockDir(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
+	cfg.Listen = prefer(cfg.Listen, before)
 	logger, level := newLogger(cfg.Logger)
 	s := &Server{dir: cfg.Dir, listen: cfg.Listen, lock: lock, level: level, gate: newGate()}
 	if err := s.start(ctx, cfg.etcdConfig(logger, s.gate)); err != nil {
 		return nil, errors.Join(err, lock.Close())
+	}
+	if err := sign(lock, s.Endpoint()); err != nil {
+		s.stop()
+		return nil, errors.Join(fmt.Errorf("embedded etcd: data directory %q is not writable: %w", cfg.Dir, err), lock.Close())
 	}
 	s.client = v3client.New(s.etcd.Server)
 	s.gate.open()
@@ -55,6 +60,9 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 func (s *Server) start(ctx context.Context, cfg *embed.Config) (err error) {
 	if err := begin(s.dir); err != nil {
 		return fmt.Errorf("embedded etcd: data directory %q: %w", s.dir, err)
+	}
+	if err := checkDatabase(cfg.Dir); err != nil {
+		return fmt.Errorf("embedded etcd: data directory %q is damaged: %w", s.dir, err)
 	}
 	s.etcd, err = embed.StartEtcd(cfg)
 	if errors.Is(err, syscall.EADDRINUSE) {

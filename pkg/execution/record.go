@@ -21,7 +21,7 @@ type Record struct {
 	NotBefore time.Time `json:"notBefore,omitzero"`
 	// Token is the fencing token that is current while status is running; otherwise 0.
 	Token Token `json:"token,omitempty"`
-	// Incarnation and Run identify the history; Deliveries counts every claim.
+	// Incarnation and Run identify the history; Claims counts every claim.
 	Incarnation int64 `json:"incarnation"`
 	Run         int64 `json:"run"`
 	Claims      int64 `json:"claims"`

@@ -25,7 +25,7 @@ const (
 )
 
 // Send sends the same transaction until etcd answers definitely, says that it is
-// out of space, or ctx ends. It says whether an earlier try was left without an
+// out of space, the connection is closed, or ctx ends. It says whether an earlier try was left without an
 // answer and may have been applied. An error is either definite (nothing was
 // changed) or wraps [ErrUnknown].
 func Send(ctx context.Context, store etcd.Store, txn *etcd.Txn) (res *etcd.TxnResult, again bool, err error) {
@@ -35,7 +35,7 @@ func Send(ctx context.Context, store etcd.Store, txn *etcd.Txn) (res *etcd.TxnRe
 		}
 		definite := etcd.IsDefinite(err)
 		again = again || !definite
-		if definite && !errors.Is(err, etcd.ErrBusy) || errors.Is(err, etcd.ErrNoSpace) {
+		if definite && !errors.Is(err, etcd.ErrBusy) || errors.Is(err, etcd.ErrNoSpace) || errors.Is(err, etcd.ErrClosed) {
 			if again {
 				err = fmt.Errorf("%w: %w", ErrUnknown, err)
 			}

@@ -21,12 +21,12 @@ func (c *Client) Acknowledge(ctx context.Context, lease execution.Lease, outcome
 		return err
 	}
 	nonce := newNonce()
-	err := c.end(ctx, lease, ending{
+	workflow, err := c.end(ctx, lease, ending{
 		operation: "acknowledge", nonce: nonce,
 		next: func(v *view) *record.State { return acknowledged(v, lease.Token, outcome, nonce, c.now()) },
 	})
 	if err == nil {
-		c.observer.Tell(execution.Event{Kind: execution.EventAcknowledged, ID: lease.ID, Token: lease.Token, Outcome: string(outcome.Kind)})
+		c.observer.Tell(execution.Event{Kind: execution.EventAcknowledged, ID: lease.ID, Token: lease.Token, Workflow: workflow, Outcome: string(outcome.Kind)})
 	}
 	return err
 }

@@ -95,3 +95,23 @@ func (s *entrySet) has(key string, rev int64) bool {
 	defer s.mu.Unlock()
 	return s.revs[key] == rev
 }
+
+// onceSet remembers what was reported of which key.
+type onceSet struct {
+	mu   sync.Mutex
+	said map[string]string
+}
+
+// first says whether this was not the last thing that was said of the key.
+func (s *onceSet) first(key, what string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.said[key] == what {
+		return false
+	}
+	if s.said == nil || len(s.said) >= maxOutdated {
+		s.said = map[string]string{}
+	}
+	s.said[key] = what
+	return true
+}

@@ -100,7 +100,7 @@ func (c *Client) claimState(by claimer, cand *candidate, now time.Time, nonce st
 		n.Unacked = counted(n.Unacked)
 	}
 	n.Claimed, n.Nonce, n.NotBefore = true, nonce, 0
-	n.Claims++
+	n.Claims = counted(n.Claims)
 	n.Append(record.Delivery{Holder: by.holder, Proc: by.proc, Claimed: millis(now), How: execution.HowRunning, Nonce: nonce})
 	return n
 }

@@ -56,6 +56,7 @@ type Client struct {
 	epoch    atomic.Pointer[string]
 	claims   claimCache
 	outdated entrySet
+	reported onceSet
 
 	reapMu   sync.Mutex
 	reapedAt time.Time // of claimDue's own scan
@@ -131,8 +132,11 @@ func (c *Client) call(lease execution.Lease, operation, nonce string) fencing.Ca
 	return call
 }
 
-// bad reports a record that can't be read; what it is about goes on without it.
+// bad reports a record that can't be read, once; everything else goes on without it.
 func (c *Client) bad(key string, err error) {
+	if !c.reported.first(key, err.Error()) {
+		return
+	}
 	c.log.Error("a record can't be read; it is set aside", zap.String("key", key), zap.Error(err))
 	c.observer.Tell(execution.Event{Kind: execution.EventBadRecord, Operation: key, Err: err})
 }

@@ -2,6 +2,7 @@ package leasing
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -71,12 +72,13 @@ func counted(n int64) int64 {
 // What the claim wrote is known, so the first try needs no read; where it turns
 // out otherwise (a reaper came by, a wake was requested) the refusal has read what
 // is there, and the next try uses that.
-func (c *Client) end(ctx context.Context, lease execution.Lease, e ending) error {
+// It returns the workflow's name.
+func (c *Client) end(ctx context.Context, lease execution.Lease, e ending) (workflow string, err error) {
 	call := c.call(lease, e.operation, e.nonce)
 	v, err := c.claimed(ctx, lease)
 	for {
 		if err != nil {
-			return fmt.Errorf("%s %q: %w", e.operation, string(lease.ID), err)
+			return "", fmt.Errorf("%s %q: %w", e.operation, string(lease.ID), err)
 		}
 		if v.rev != int64(lease.Token) || v.state == nil {
 			// Only a read without a known claim sees this; the guard's refusal proves it.
@@ -89,13 +91,13 @@ func (c *Client) end(ctx context.Context, lease execution.Lease, e ending) error
 		ans, doErr := call.Do(ctx, compares, ops, c.viewGets(lease.ID)[1:])
 		switch {
 		case doErr != nil:
-			return doErr
+			return "", doErr
 		case ans.Applied:
 			c.over(ctx, lease)
-			return nil
+			return v.state.Workflow, nil
 		case ans.Lost != nil:
 			c.over(ctx, lease)
-			return call.Refuse(ans.Lost)
+			return "", call.Refuse(ans.Lost)
 		}
 		v.state, v.rev = ans.State, int64(lease.Token)
 		err = v.parseHolding(ans.Rest[0], ans.Rest[1])
@@ -132,14 +134,16 @@ func (c *Client) doneEntry(id execution.ID, s *record.State) []etcd.Op {
 // 002, release.) A stale token gives an [execution.ErrLost] and changes nothing.
 // Keeps I4, I6, I7, I8.
 func (c *Client) Release(ctx context.Context, lease execution.Lease, why string) error {
-	err := c.release(ctx, lease, "release", execution.HowReleased, why)
+	workflow, err := c.release(ctx, lease, "release", execution.HowReleased, why)
 	if err == nil {
-		c.observer.Tell(execution.Event{Kind: execution.EventReleased, ID: lease.ID, Token: lease.Token, Operation: why})
+		c.observer.Tell(execution.Event{
+			Kind: execution.EventReleased, ID: lease.ID, Token: lease.Token, Workflow: workflow, Err: errors.New(why),
+		})
 	}
 	return err
 }
 
-func (c *Client) release(ctx context.Context, lease execution.Lease, op string, how execution.How, why string) error {
+func (c *Client) release(ctx context.Context, lease execution.Lease, op string, how execution.How, why string) (workflow string, err error) {
 	nonce := newNonce()
 	return c.end(ctx, lease, ending{operation: op, nonce: nonce, next: func(v *view) *record.State {
 		now := c.now()

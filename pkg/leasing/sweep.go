@@ -29,10 +29,10 @@ func (h *Holder) sweep(ctx context.Context, held []view) error {
 			continue
 		}
 		lease := execution.Lease{ID: v.id, Token: execution.Token(v.live.Token), Epoch: p.epoch}
-		h.client.log.Warn("a claim that nobody runs is released", zap.String("execution", string(v.id)), zap.Int64("token", v.live.Token))
-		err := h.client.release(ctx, lease, opSweep, execution.HowReleased, "a claim that nobody ran")
+		_, err := h.client.release(ctx, lease, opSweep, execution.HowReleased, "a claim that nobody ran")
 		switch {
 		case err == nil:
+			h.client.log.Warn("a claim that nobody ran was released", zap.String("execution", string(v.id)), zap.Int64("token", v.live.Token))
 			h.client.observer.Tell(execution.Event{Kind: execution.EventSwept, ID: v.id, Token: lease.Token})
 		case !errors.Is(err, execution.ErrLost) && !errors.Is(err, fencing.ErrUnknown):
 			return err

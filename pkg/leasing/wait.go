@@ -25,7 +25,7 @@ func (c *Client) Wait(ctx context.Context, id execution.ID) (execution.Outcome, 
 			return outcome, nil
 		case ctx.Err() != nil:
 			return outcome, fmt.Errorf("wait for %q: %w", string(id), context.Cause(ctx))
-		case errors.Is(err, execution.ErrNotFound), errors.Is(err, etcd.ErrPermission), errors.Is(err, errUnreadable):
+		case errors.Is(err, execution.ErrNotFound), errors.Is(err, etcd.ErrPermission), errors.Is(err, etcd.ErrClosed), errors.Is(err, errUnreadable):
 			return outcome, fmt.Errorf("wait for %q: %w", string(id), err)
 		}
 		select {
