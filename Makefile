@@ -8,7 +8,7 @@
 TOOL := go tool -modfile=tools/go.mod
 
 # The packages where goroutines live.
-RACE := . ./pkg/... ./internal/... ./integration/...
+RACE := . ./holdfasttest/... ./pkg/... ./internal/... ./integration/...
 
 # How many inputs "make fuzz" gives each target. A number, not a time: a fuzz run
 # that is ended by its clock now and then reports that as a failure.
