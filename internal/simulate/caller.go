@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-io/holdfast/internal/etcd"
 	"github.com/holdfast-io/holdfast/pkg/dispatch"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 	"github.com/holdfast-io/holdfast/pkg/fencing"
@@ -61,6 +62,7 @@ func expected(err error) error {
 	for _, e := range []error{
 		nil, execution.ErrLost, execution.ErrNotFound, execution.ErrTerminal, fencing.ErrUnknown,
 		context.Canceled, context.DeadlineExceeded, errDead, errDropped, dispatch.ErrUnended,
+		etcd.ErrLeaseNotFound, // it had ended before it was used
 	} {
 		if errors.Is(err, e) {
 			return nil
