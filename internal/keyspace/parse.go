@@ -47,12 +47,24 @@ func (s Space) Parse(key string) (Key, error) {
 	return k, nil
 }
 
+// segments returns how many segments the kind's keys have; 0: there is no such kind.
+func (k Kind) segments() int {
+	switch k {
+	case KindEpoch:
+		return 1
+	case KindProc, KindSpec, KindState, KindLive, KindWake:
+		return 2
+	case KindEvict, KindDone:
+		return 3
+	case KindDue, KindStep:
+		return 6
+	}
+	return 0
+}
+
 func parse(seg []string) (k Key, err error) {
 	k.Kind = Kind(seg[0])
-	want := map[Kind]int{
-		KindEpoch: 1, KindProc: 2, KindSpec: 2, KindState: 2, KindLive: 2, KindWake: 2,
-		KindEvict: 3, KindDone: 3, KindDue: 6, KindStep: 6,
-	}[k.Kind]
+	want := k.Kind.segments()
 	if want == 0 {
 		return k, fmt.Errorf("unknown kind %q", seg[0])
 	}

@@ -28,6 +28,7 @@ const (
 type parked struct {
 	call    memetcd.Call
 	order   string // who, what and which keys: what the choice depends on
+	what    string // the operation
 	arrival int    // among those that are alike
 	release chan fate
 }
@@ -59,7 +60,11 @@ func (g *gate) pass(ctx context.Context, call memetcd.Call) error {
 	g.count++
 	p.arrival = g.count
 	g.names.learn(call)
-	p.order = g.names.order(call)
+	p.what = string(call.Operation)
+	if call.Txn != nil {
+		p.what = g.names.operation(call.Txn)
+	}
+	p.order = g.names.order(call, p.what)
 	g.waiting = append(g.waiting, p)
 	g.mu.Unlock()
 	select {
@@ -93,12 +98,12 @@ func (g *gate) remove(p *parked) {
 
 // eligible lists the waiting calls that are not held back, in an order
 // that does not depend on which goroutine came first.
-func (g *gate) eligible(held func(memetcd.Call) bool) []*parked {
+func (g *gate) eligible(held func(*parked) bool) []*parked {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var ps []*parked
 	for _, p := range g.waiting {
-		if !held(p.call) {
+		if !held(p) {
 			ps = append(ps, p)
 		}
 	}

@@ -50,12 +50,12 @@ func (n *names) key(key string) string {
 }
 
 // order describes who calls, what and which keys.
-func (n *names) order(call memetcd.Call) string {
+func (n *names) order(call memetcd.Call, what string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", call.Client, call.Operation)
 	switch call.Operation {
 	case memetcd.Txn:
-		b.WriteString(" " + n.operation(call.Txn))
+		b.WriteString(" " + what)
 		n.keys(&b, call.Txn)
 	case memetcd.Get:
 		b.WriteString(" " + n.key(call.Get.Key))

@@ -123,7 +123,7 @@ func (s *scheduler) next() {
 		switch s.rng.IntN(30) {
 		case 0:
 			f = loseAnswer
-			s.count("answer lost: " + s.operationOf(p.call))
+			s.count("answer lost: " + p.what)
 		case 1:
 			f = loseCall
 		}
@@ -135,13 +135,6 @@ func (s *scheduler) next() {
 
 func droppable(call memetcd.Call) bool { return call.Operation != memetcd.Watch }
 
-func (s *scheduler) operationOf(call memetcd.Call) string {
-	if call.Txn == nil {
-		return string(call.Operation)
-	}
-	return s.gate.names.operation(call.Txn)
-}
-
 // rareBefore counts what can be seen before a call takes effect.
 func (s *scheduler) rareBefore(p *parked, ps []*parked) {
 	select {
@@ -149,11 +142,11 @@ func (s *scheduler) rareBefore(p *parked, ps []*parked) {
 		s.count("call arrives after its caller has gone")
 	default:
 	}
-	if s.operationOf(p.call) != "reap" {
+	if p.what != "reap" {
 		return
 	}
 	for _, q := range ps {
-		if q != p && q.call.Client != p.call.Client && s.operationOf(q.call) == "reap" {
+		if q != p && q.call.Client != p.call.Client && q.what == "reap" {
 			s.count("two reapers at once")
 			return
 		}
@@ -172,12 +165,12 @@ func (s *scheduler) sleep(idle bool) {
 
 // held says whether a call stands still: its node is frozen, or it is a claim while
 // claims are stalled and renewals pass.
-func (s *scheduler) held(call memetcd.Call) bool {
-	name, _, _ := strings.Cut(call.Client, ".")
+func (s *scheduler) held(p *parked) bool {
+	name, _, _ := strings.Cut(p.call.Client, ".")
 	if time.Now().Before(s.frozen[name]) {
 		return true
 	}
-	return time.Now().Before(s.stalled) && s.operationOf(call) == "claim"
+	return time.Now().Before(s.stalled) && p.what == "claim"
 }
 
 // answer hears what became of the call that was let go last.
