@@ -34,8 +34,48 @@ type stage struct {
 // newStage returns a stage whose history must violate no invariant.
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	h := newHarness(t)
+	return newHarness(t).stage()
+}
+
+// newUnverifiedStage returns a stage whose revisions nobody verifies.
+func newUnverifiedStage(t *testing.T) *stage {
+	t.Helper()
+	h := &harness{t: t, store: testetcd.Start(t), space: testetcd.Space(t)}
+	return h.stage()
+}
+
+func (h *harness) stage() *stage {
+	h.t.Helper()
 	return &stage{h, h.caller(nil)}
+}
+
+// A theatre is where tests that force an order of transactions find their stages,
+// one or more in each test.
+type theatre struct {
+	stage      func(*testing.T) *stage
+	unverified func(*testing.T) *stage // whose revisions nobody verifies
+
+	// around runs a test that has no subtests.
+	around func(t *testing.T, run func(*testing.T))
+
+	many int // claims, where a test wants many
+}
+
+// onEmbedded has its stages on the embedded etcd.
+var onEmbedded = theatre{
+	stage:      newStage,
+	unverified: newUnverifiedStage,
+	around: func(t *testing.T, run func(*testing.T)) {
+		t.Helper()
+		run(t)
+	},
+	many: 5000,
+}
+
+// leaf runs a subtest that has no subtests.
+func (th theatre) leaf(t *testing.T, name string, run func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { th.around(t, run) })
 }
 
 // caller returns a new caller whose requests go through the hook, if any.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-io/holdfast/internal/etcd"
 	"github.com/holdfast-io/holdfast/internal/keyspace"
-	"github.com/holdfast-io/holdfast/internal/testetcd"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 	"github.com/holdfast-io/holdfast/pkg/fencing"
 )
@@ -20,9 +19,9 @@ import (
 // first, loses none to the first one's retention, and is closed to its holders.
 // Deleting is done by hand, in the order of a retention that is slow: the state
 // first gone, the steps later.
-func traceIDAdmittedAgain(t *testing.T) {
+func traceIDAdmittedAgain(t *testing.T, th theatre) {
 	for _, ended := range []bool{true, false} {
-		s := newUnverifiedStage(t) // the steps that are left are garbage for a while
+		s := th.unverified(t) // the steps that are left are garbage for a while
 		old := s.begin("order")
 		s.step(old.Lease, "charge")
 		if ended {
@@ -51,14 +50,6 @@ func traceIDAdmittedAgain(t *testing.T) {
 	}
 }
 
-// newUnverifiedStage returns a stage whose revisions nobody verifies.
-func newUnverifiedStage(t *testing.T) *stage {
-	t.Helper()
-	space := testetcd.Space(t)
-	h := &harness{t: t, store: testetcd.Start(t), space: space}
-	return &stage{h, h.caller(nil)}
-}
-
 func (s *stage) delete(keys ...string) {
 	s.t.Helper()
 	txn := &etcd.Txn{}
@@ -77,7 +68,7 @@ func (s *stage) deleteSpan(span keyspace.Span) {
 
 // An acknowledgement is applied, its answer is lost, and it is sent again. The
 // second try is refused by its compare, which proves nothing.
-func traceAcknowledgeTriedTwice(t *testing.T) {
+func traceAcknowledgeTriedTwice(t *testing.T, th theatre) {
 	for _, c := range []struct {
 		name    string
 		outcome execution.Outcome
@@ -95,8 +86,8 @@ func traceAcknowledgeTriedTwice(t *testing.T) {
 			s.complete(s.claim("order").Lease)
 		}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := newStage(t)
+		th.leaf(t, c.name, func(t *testing.T) {
+			s := th.stage(t)
 			d := s.begin("order")
 			holder := s.caller(unanswered(s.space.State("order"), func() { c.between(s) }))
 			if err := holder.Acknowledge(t.Context(), d.Lease, c.outcome); err != nil {
@@ -108,8 +99,8 @@ func traceAcknowledgeTriedTwice(t *testing.T) {
 			s.allLost(d.Lease) // but a second call is
 		})
 	}
-	t.Run("then more deliveries than the history holds", func(t *testing.T) {
-		s := newStage(t)
+	th.leaf(t, "then more deliveries than the history holds", func(t *testing.T) {
+		s := th.stage(t)
 		d := s.begin("order")
 		holder := s.caller(unanswered(s.space.State("order"), func() {
 			for range 12 {
@@ -121,8 +112,8 @@ func traceAcknowledgeTriedTwice(t *testing.T) {
 			t.Errorf("%v, want an unknown outcome: nothing proves either", err)
 		}
 	})
-	t.Run("never applied, and claimed by another", func(t *testing.T) {
-		s := newStage(t)
+	th.leaf(t, "never applied, and claimed by another", func(t *testing.T) {
+		s := th.stage(t)
 		d := s.begin("order")
 		holder := s.caller(unsent(s.space.State("order"), func(*etcd.Txn) {
 			s.EndLease(d.Lease)
@@ -138,8 +129,8 @@ func traceAcknowledgeTriedTwice(t *testing.T) {
 
 // A delivery ends whose new due entry has the key of the one that it deletes. Etcd
 // refuses a transaction that does both, each time it is tried.
-func traceOneKeyPutAndDeleted(t *testing.T) {
-	s := newStage(t)
+func traceOneKeyPutAndDeleted(t *testing.T, th theatre) {
+	s := th.stage(t)
 	key := s.space.Wake("nobody")
 	_, err := s.store.Txn(t.Context(), &etcd.Txn{Then: []etcd.Op{etcd.Put{Key: key}, etcd.Delete{Key: key}}})
 	if !errors.Is(err, etcd.ErrDuplicateKey) {
@@ -166,9 +157,10 @@ func traceOneKeyPutAndDeleted(t *testing.T) {
 
 // Many dispatchers see the same expired claims. Each claim gets one due entry, not
 // one from each.
-func traceManyReapers(t *testing.T) {
-	const dispatchers, claims = 50, 5000
-	s := newStage(t)
+func traceManyReapers(t *testing.T, th theatre) {
+	const dispatchers = 50
+	claims := th.many
+	s := th.stage(t)
 	s.admitMany(claims)
 	victim := s.holder(nil)
 	for held := 0; held < claims; {

@@ -16,34 +16,52 @@ import (
 // TestTraces forces, one step after the other, the nine orders of events that
 // broke earlier designs of the protocol. Every namespace is audited at the end, and
 // every revision of it, except where a test says so.
-func TestTraces(t *testing.T) {
+func TestTraces(t *testing.T) { runTraces(t, onEmbedded) }
+
+// TestTracesInMemory scripts the same orders on an etcd in memory, the one that the
+// simulation draws its schedules on, in virtual time.
+func TestTracesInMemory(t *testing.T) { runTraces(t, inMemory) }
+
+// A trace forces an order of events in the theatre, or several as subtests.
+type trace func(*testing.T, theatre)
+
+func runTraces(t *testing.T, th theatre) {
+	t.Helper()
 	for _, c := range []struct {
 		name string
-		run  func(*testing.T)
+		run  trace
 	}{
-		{"1-wake-beside-a-renewal", traceWakeBesideRenewal},
-		{"2-garbage-that-becomes-due", traceGarbageThatBecomesDue},
+		{"1-wake-beside-a-renewal", alone(traceWakeBesideRenewal)},
+		{"2-garbage-that-becomes-due", alone(traceGarbageThatBecomesDue)},
 		{"3-claim-that-arrives-late", traceClaimThatArrivesLate},
 		{"4-reap-of-an-earlier-expiry", traceReapOfAnEarlierExpiry},
 		{"5-fence-and-cancel-that-forget", traceFenceAndCancelThatForget},
-		{"6-id-admitted-again", traceIDAdmittedAgain},
+		{"6-id-admitted-again", alone(traceIDAdmittedAgain)},
 		{"7-acknowledge-tried-twice", traceAcknowledgeTriedTwice},
-		{"8-one-key-put-and-deleted", traceOneKeyPutAndDeleted},
-		{"9-many-reapers", traceManyReapers},
+		{"8-one-key-put-and-deleted", alone(traceOneKeyPutAndDeleted)},
+		{"9-many-reapers", alone(traceManyReapers)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			c.run(t)
+			c.run(t, th)
 		})
+	}
+}
+
+// alone makes a trace of one that has no subtests.
+func alone(run trace) trace {
+	return func(t *testing.T, th theatre) {
+		t.Helper()
+		th.around(t, func(t *testing.T) { run(t, th) })
 	}
 }
 
 // Claim, expiry, the wake reads, renewal, the wake writes. A wake that took the
 // process's absence for "not claimed" would write the state: the holder fenced, and
 // a live record that nobody can claim over.
-func traceWakeBesideRenewal(t *testing.T) {
+func traceWakeBesideRenewal(t *testing.T, th theatre) {
 	for _, reaped := range []bool{false, true} {
-		s := newStage(t)
+		s := th.stage(t)
 		d := s.begin("order")
 		s.EndLease(d.Lease)
 		if reaped {
@@ -67,8 +85,8 @@ func traceWakeBesideRenewal(t *testing.T) {
 // A caller reads a due entry; the execution is claimed and becomes due again at
 // the same time, so that the new entry has the same key; then the caller's claim
 // arrives. Whoever deletes an entry that looks like garbage deletes the new one.
-func traceGarbageThatBecomesDue(t *testing.T) {
-	s := newStage(t)
+func traceGarbageThatBecomesDue(t *testing.T, th theatre) {
+	s := th.stage(t)
 	at := time.Now().Add(10 * time.Minute).Truncate(time.Millisecond)
 	_, err := s.Admit(t.Context(), execution.AdmitRequest{ID: "order", Workflow: suiteWorkflow, Due: at})
 	s.must(err)
@@ -95,9 +113,9 @@ func traceGarbageThatBecomesDue(t *testing.T) {
 
 // A claim is applied after its caller read "not claimed" and went away. Nobody
 // runs it, and its process may live for ever.
-func traceClaimThatArrivesLate(t *testing.T) {
-	t.Run("caller with a lease for each claim", func(t *testing.T) {
-		s := newStage(t)
+func traceClaimThatArrivesLate(t *testing.T, th theatre) {
+	th.leaf(t, "caller with a lease for each claim", func(t *testing.T) {
+		s := th.stage(t)
 		s.admit("order")
 		ctx, leave := context.WithCancel(t.Context())
 		var late *etcd.Txn
@@ -116,8 +134,8 @@ func traceClaimThatArrivesLate(t *testing.T) {
 		}
 		s.complete(s.claim("order").Lease)
 	})
-	t.Run("process that lives on", func(t *testing.T) {
-		s := newStage(t)
+	th.leaf(t, "process that lives on", func(t *testing.T) {
+		s := th.stage(t)
 		s.admit("order")
 		ctx, leave := context.WithCancel(t.Context())
 		var late *etcd.Txn
@@ -139,8 +157,8 @@ func traceClaimThatArrivesLate(t *testing.T) {
 		}
 		s.complete(s.claim("order").Lease)
 	})
-	t.Run("claim whose answer is on its way", func(t *testing.T) {
-		s := newStage(t)
+	th.leaf(t, "claim whose answer is on its way", func(t *testing.T) {
+		s := th.stage(t)
 		s.admit("order")
 		var once sync.Once
 		applied, answer, scans := make(chan struct{}), make(chan struct{}), make(chan struct{}, 8)
@@ -210,9 +228,9 @@ func (s *stage) watch(h *leasing.Holder) {
 // Expiry, reap, renewal, long work, second expiry. The second expiry has a delay of
 // its own: neither the first reap's entry, nor a reaper that is late, may give the
 // execution away before that.
-func traceReapOfAnEarlierExpiry(t *testing.T) {
-	t.Run("entry of the first reap", func(t *testing.T) {
-		s := newStage(t)
+func traceReapOfAnEarlierExpiry(t *testing.T, th theatre) {
+	th.leaf(t, "entry of the first reap", func(t *testing.T) {
+		s := th.stage(t)
 		d := s.begin("order")
 		s.EndLease(d.Lease)
 		s.reap()
@@ -237,8 +255,8 @@ func traceReapOfAnEarlierExpiry(t *testing.T) {
 		}
 		s.complete(next.Lease)
 	})
-	t.Run("reaper that is late", func(t *testing.T) {
-		s := newStage(t)
+	th.leaf(t, "reaper that is late", func(t *testing.T) {
+		s := th.stage(t)
 		d := s.begin("order")
 		s.EndLease(d.Lease)
 		late := s.caller(before(s.space.Live("order"), func() {
@@ -262,8 +280,8 @@ func traceReapOfAnEarlierExpiry(t *testing.T) {
 
 // A fence or a cancel reads; a wake is requested and answered; then it writes. The
 // fenced execution must come to a delivery, the cancelled one leave nothing behind.
-func traceFenceAndCancelThatForget(t *testing.T) {
-	wake := func(s *stage) { s.must(s.RequestWake(t.Context(), "order", time.Now())) }
+func traceFenceAndCancelThatForget(t *testing.T, th theatre) {
+	wake := func(s *stage) { s.must(s.RequestWake(s.t.Context(), "order", time.Now())) }
 	for name, arrange := range map[string]func(s *stage, d execution.Delivery){
 		"running":           func(*stage, execution.Delivery) {},
 		"woken":             func(s *stage, _ execution.Delivery) { wake(s) },
@@ -278,8 +296,8 @@ func traceFenceAndCancelThatForget(t *testing.T) {
 			wake(s)
 		},
 	} {
-		t.Run("fence/"+name, func(t *testing.T) {
-			s := newStage(t)
+		th.leaf(t, "fence/"+name, func(t *testing.T) {
+			s := th.stage(t)
 			d := s.begin("order")
 			arrange(s, d)
 			operator := s.caller(before(s.space.State("order"), func() { wake(s) }))
@@ -290,8 +308,8 @@ func traceFenceAndCancelThatForget(t *testing.T) {
 			}
 			s.complete(s.claim("order").Lease)
 		})
-		t.Run("cancel/"+name, func(t *testing.T) {
-			s := newStage(t)
+		th.leaf(t, "cancel/"+name, func(t *testing.T) {
+			s := th.stage(t)
 			d := s.begin("order")
 			arrange(s, d)
 			operator := s.caller(before(s.space.State("order"), func() { wake(s) }))
@@ -300,8 +318,8 @@ func traceFenceAndCancelThatForget(t *testing.T) {
 			s.cancelled("order")
 		})
 	}
-	t.Run("wake that arrives after a cancel", func(t *testing.T) {
-		s := newStage(t)
+	th.leaf(t, "wake that arrives after a cancel", func(t *testing.T) {
+		s := th.stage(t)
 		d := s.begin("order")
 		waker := s.caller(before(s.space.Wake("order"), func() { s.must(s.Cancel(t.Context(), "order", "test")) }))
 		s.must(waker.RequestWake(t.Context(), "order", time.Now()))
