@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-io/holdfast/internal/shop"
 )
 
-const aboutDemo = `Demo charges some hundred orders, each a durable execution, and gets in its own way:
+const aboutDemo = `Demo charges some three hundred orders, each a durable execution, and gets in its own way:
 
   - it starts etcd, a payment provider and three workers, each worker and the
     provider a process of its own;
@@ -27,7 +27,11 @@ In the end a table says what came of the orders, and the demo verifies all of it
 one outcome for each order, one charge on the provider's ledger for each charged
 order, no write accepted from a worker that had been taken over. What it says is
 read from etcd and from the ledger, not from the engine's own counters. Nothing of
-it is left to timing, and nothing outlives it.
+it is left to timing, and no process outlives it. A demo that fails leaves its files
+behind and says where; any other one removes what it was not told to keep.
+
+"Late writes refused" counts every fenced operation that etcd refused: steps,
+renewals, releases and acknowledgements of a worker that had been taken over.
 
 An orders file has a JSON object on each line, with the fields id, customer,
 amountCents (a whole number), currency (three capital letters) and card:
@@ -36,7 +40,8 @@ amountCents (a whole number), currency (three capital letters) and card:
 
 A card is ok, declined, or flaky2: it fails twice and works then. A line that is no
 order, or repeats an id, is named with its number and skipped, and the exit status
-is 3 if all else went well.
+is 3 if all else went well. So is one that has a key twice, or half a character
+escaped as \ud83c.
 
 The ledger has a JSON object on each line too: kind (attempt or charge), at, orderId,
 idempotencyKey, invoice, amountCents, currency, worker, token (the fencing token that
@@ -53,14 +58,20 @@ type demoFlags struct {
 	json   bool
 }
 
-func demoCommand() *cobra.Command {
+func demoCommand(exit *exit) *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show in a minute what Holdfast does: kill one worker, freeze another, lose nothing",
 		Long:  aboutDemo,
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return runDemo(cmd, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := refuseZero(cmd); err != nil {
+				return err
+			}
+			f.AtExit = exit.before
+			return runDemo(cmd, f)
+		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.orders, "orders", "", "orders file (default: the one that comes with this program)")

@@ -26,7 +26,7 @@ func logEvents(log *zap.Logger) execution.Observer {
 		execution.EventAcknowledged: zapcore.InfoLevel,
 		execution.EventTakeover:     zapcore.InfoLevel,
 		execution.EventEvicted:      zapcore.InfoLevel,
-		execution.EventReleased:     zapcore.WarnLevel,
+		execution.EventReleased:     zapcore.DebugLevel, // the dispatcher has warned of it
 		execution.EventRefused:      zapcore.WarnLevel,
 	}
 	return func(e execution.Event) {
@@ -36,6 +36,18 @@ func logEvents(log *zap.Logger) execution.Observer {
 		}
 		log.Log(level, string(e.Kind), zap.String("execution", string(e.ID)), zap.Int64("token", int64(e.Token)),
 			word("operation", e.Operation), word("outcome", e.Outcome), zap.Error(e.Err))
+	}
+}
+
+// logOutage says in the log that no provider answers, and when it does again.
+func logOutage(log *zap.Logger, provider string) func(error) {
+	return func(why error) {
+		if why == nil {
+			log.Info("the payment provider answers again", zap.String("provider", provider))
+			return
+		}
+		log.Warn("the payment provider gives no answer; orders wait, and their charges are tried again until it does",
+			zap.String("provider", provider), zap.Error(why))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -39,15 +40,36 @@ Exit status:
 var errInterrupted = errors.New("interrupted")
 
 func main() {
-	ctx, stop := interruptible()
-	err := root().ExecuteContext(ctx)
+	exit := &exit{}
+	ctx, stop := interruptible(exit)
+	err := root(exit).ExecuteContext(ctx)
 	stop()
 	os.Exit(report(err))
 }
 
+// An exit is what is to be done before the process ends at once.
+type exit struct {
+	mu    sync.Mutex
+	tasks []func()
+}
+
+func (e *exit) before(task func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.tasks = append(e.tasks, task)
+}
+
+func (e *exit) now(status int) {
+	e.mu.Lock() // for good
+	for _, task := range e.tasks {
+		task()
+	}
+	os.Exit(status)
+}
+
 // interruptible returns a context that ends with the first Ctrl-C or SIGTERM; a
 // second one ends the process.
-func interruptible() (context.Context, func()) {
+func interruptible(exit *exit) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c := make(chan os.Signal, 2)
 	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
@@ -56,12 +78,12 @@ func interruptible() (context.Context, func()) {
 		fmt.Fprintln(os.Stderr, "worker: stopping; another Ctrl-C ends it at once")
 		cancel(errInterrupted)
 		<-c
-		os.Exit(exitSecond)
+		exit.now(exitSecond)
 	}()
 	return ctx, func() { cancel(nil) }
 }
 
-func root() *cobra.Command {
+func root(exit *exit) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "worker",
 		Short:         "Run the example shop's workflows on Holdfast",
@@ -70,7 +92,7 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 	}
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(demoCommand(), runCommand(), providerCommand(), submitCommand(), getCommand(), listCommand())
+	cmd.AddCommand(demoCommand(exit), runCommand(), providerCommand(), submitCommand(), getCommand(), listCommand())
 	return cmd
 }
 

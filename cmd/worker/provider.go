@@ -34,7 +34,15 @@ func providerCommand() *cobra.Command {
 		Short: "Run the payment provider that the shop charges through, until Ctrl-C",
 		Long:  aboutProvider,
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return runProvider(cmd, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := refuseZero(cmd); err != nil {
+				return err
+			}
+			if f.think < 0 {
+				return fmt.Errorf("--think %v: want 0 or more", f.think)
+			}
+			return runProvider(cmd, f)
+		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.listen, "listen", defaultListen, "address to listen on")
@@ -49,7 +57,11 @@ func providerCommand() *cobra.Command {
 }
 
 func runProvider(cmd *cobra.Command, f providerFlags) error {
-	ledger, past, err := shop.OpenLedger(f.ledger)
+	open := shop.OpenLedger
+	if f.child {
+		open = shop.ShareLedger // the demo has it open
+	}
+	ledger, past, err := open(f.ledger)
 	if err != nil {
 		return failed(err)
 	}

@@ -2,10 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"slices"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-io/holdfast"
 	"github.com/holdfast-io/holdfast/internal/shop"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
@@ -18,24 +22,42 @@ func getCommand() *cobra.Command {
 		Use:   "get ID",
 		Short: "Print what is recorded of one execution, as JSON",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := f.client(cmd)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			record, err := client.Get(cmd.Context(), args[0])
-			if err != nil {
-				return failed(err)
-			}
-			out := json.NewEncoder(os.Stdout)
-			out.SetIndent("", "  ")
-			return failed(out.Encode(record))
-		},
+		RunE:  func(cmd *cobra.Command, args []string) error { return runGet(cmd, f, args[0]) },
 	}
 	f.register(cmd, dataDirToRead)
 	return cmd
 }
+
+func runGet(cmd *cobra.Command, f etcdFlags, id string) error {
+	if err := execution.ID(id).Validate(); err != nil {
+		return err
+	}
+	client, err := f.openIfThere(cmd)
+	if err != nil {
+		return err
+	}
+	if client == nil {
+		return failed(fmt.Errorf("get %q: %w: namespace %q is empty", id, execution.ErrNotFound, f.namespace))
+	}
+	defer client.Close()
+	record, err := client.Get(cmd.Context(), id)
+	if err != nil {
+		return failed(err)
+	}
+	if len(record.Params) > 0 && !json.Valid(record.Params) {
+		return failed(fmt.Errorf("execution %q: its spec is damaged: its params are not JSON: %.40q", id, record.Params))
+	}
+	out := json.NewEncoder(os.Stdout)
+	out.SetIndent("", "  ")
+	if err := out.Encode(record); err != nil {
+		return failed(fmt.Errorf("execution %q: its record is damaged: %w", id, err))
+	}
+	return nil
+}
+
+const aboutList = `Ls prints a line for each execution: its id, quoted, its status, and how many deliveries
+in a row ended without an acknowledgement. A record that can't be read is named on
+standard error, and the exit status is 1.`
 
 func listCommand() *cobra.Command {
 	var f etcdFlags
@@ -44,15 +66,17 @@ func listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List executions",
+		Long:  aboutList,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := f.client(cmd)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
 			req.Status = execution.Status(status)
-			return failed(shop.List(cmd.Context(), client, req, os.Stdout))
+			if status != "" && !slices.Contains(execution.Statuses(), req.Status) {
+				return fmt.Errorf("--status %q: want one of %v", status, execution.Statuses())
+			}
+			if req.MinUnacknowledged < 0 {
+				return fmt.Errorf("--min-unacknowledged %d: want 0 or more", req.MinUnacknowledged)
+			}
+			return runList(cmd, f, req)
 		},
 	}
 	f.register(cmd, dataDirToRead)
@@ -62,4 +86,29 @@ func listCommand() *cobra.Command {
 	fs.StringVar(&req.Workflow, "workflow", "", "only this workflow")
 	fs.Int64Var(&req.MinUnacknowledged, "min-unacknowledged", 0, "only those with at least so many unacknowledged deliveries")
 	return cmd
+}
+
+func runList(cmd *cobra.Command, f etcdFlags, req execution.ListRequest) error {
+	var damaged atomic.Int64
+	client, err := f.openIfThere(cmd, holdfast.Observe(func(e execution.Event) {
+		if e.Kind == execution.EventBadRecord {
+			damaged.Add(1)
+			fmt.Fprintf(os.Stderr, "worker: record %q can't be read: %v\n", e.Operation, e.Err)
+		}
+	}))
+	if err != nil {
+		return err
+	}
+	if client == nil {
+		fmt.Fprintf(os.Stderr, "worker: namespace %q has no executions\n", f.namespace)
+		return nil
+	}
+	defer client.Close()
+	if err := shop.List(cmd.Context(), client, req, os.Stdout); err != nil {
+		return failed(err)
+	}
+	if n := damaged.Load(); n > 0 {
+		return failed(fmt.Errorf("records that can't be read: %d", n))
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/internal/demo"
 	"github.com/holdfast-io/holdfast/internal/process"
 	"github.com/holdfast-io/holdfast/internal/shop"
+	"github.com/holdfast-io/holdfast/pkg/embedded"
 )
 
 const aboutRun = `Run charges the shop's orders as they come in and stays until Ctrl-C or SIGTERM. Then
@@ -22,8 +24,14 @@ and hands it over to other workers. A second Ctrl-C ends it at once; what it was
 doing is taken over when its lease has expired.
 
 It works on an etcd cluster (--etcd-endpoints) or on an etcd embedded in this process
-(--data-dir). The address of an embedded one is left in DIR/` + connect.EndpointFile + ` while it runs,
-where worker submit, get and ls find it.
+(--data-dir). Worker submit, get and ls find an embedded one by its directory for as
+long as it runs; for etcd's own tools its address is in DIR/` + connect.EndpointFile + `. It listens
+on the port that it had before, if that is free, or where --listen says.
+
+A charge that the provider doesn't answer, or answers with an error of its server, may
+have been made all the same. So its order never fails for that: the charge is tried
+again, under the same key, at most 30 seconds apart, until the provider has decided.
+It is then listed as suspended, and this log says that the provider doesn't answer.
 
 In three terminals:
 
@@ -50,6 +58,9 @@ func runCommand() *cobra.Command {
 		Long:  aboutRun,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if err := refuseZero(cmd); err != nil {
+				return err
+			}
 			if f.level, err = zapcore.ParseLevel(level); err != nil {
 				return fmt.Errorf("--log-level: %w", err)
 			}
@@ -58,6 +69,7 @@ func runCommand() *cobra.Command {
 	}
 	f.register(cmd, "run etcd in this process, with its data in this directory")
 	fs := cmd.Flags()
+	fs.StringVar(&f.Listen, "listen", "", "where an embedded etcd listens, host:port (default: "+embedded.DefaultListen+", a free port)")
 	fs.StringVar(&f.Provider, "provider", "http://"+defaultListen, "URL of the payment provider")
 	fs.DurationVar(&f.Timeout, "charge-timeout", time.Minute, "how long a charge may take")
 	fs.StringVar(&f.Worker, "name", "", "name of this worker, for operators (default: host/pid)")
@@ -88,24 +100,42 @@ func runWorker(cmd *cobra.Command, f runFlags) (err error) {
 		host, _ := os.Hostname()
 		f.Worker = fmt.Sprintf("%s/%d", host, os.Getpid())
 	}
+	log := logger(f.level)
+	if f.child { // its log may stand among others'
+		log = log.Named(f.Worker)
+	}
+	f.Outage = logOutage(log, f.Provider)
 	cashier, err := shop.NewCashier(f.CashierConfig)
 	if err != nil {
 		return err
 	}
 	defer cashier.Close()
-	log := logger(f.level)
-	if f.child { // its log may stand among others'
-		log = log.Named(f.Worker)
+	parts := f.parts(cashier)
+	if _, err := holdfast.NewWorker(new(holdfast.Client), parts...); err != nil { // before anything is made
+		return err
 	}
 	e, err := connect.Serve(cmd.Context(), cfg, log)
 	if err != nil {
 		return failed(err)
 	}
 	defer func() {
-		if closeErr := e.Close(); closeErr != nil && err == nil {
-			err = failed(closeErr)
+		if closeErr := e.Close(); closeErr != nil {
+			err = failed(errors.Join(err, closeErr))
 		}
 	}()
+	return f.work(cmd, e, log, parts)
+}
+
+// parts are what the worker is made of.
+func (f *runFlags) parts(cashier *shop.Cashier) []holdfast.WorkerOption {
+	return []holdfast.WorkerOption{
+		shop.NewWorkflow(cashier), holdfast.Name(f.Worker), holdfast.Concurrency(f.concurrency),
+		holdfast.Lease(f.lease, f.renewEvery), holdfast.DrainTimeout(f.drainTimeout),
+	}
+}
+
+// work runs the worker on the etcd.
+func (f *runFlags) work(cmd *cobra.Command, e *connect.Etcd, log *zap.Logger, parts []holdfast.WorkerOption) error {
 	observe := logEvents(log)
 	if f.child {
 		process.ExitWithParent(nil)
@@ -117,8 +147,7 @@ func runWorker(cmd *cobra.Command, f runFlags) (err error) {
 		return failed(err)
 	}
 	defer client.Close()
-	w, err := holdfast.NewWorker(client, shop.NewWorkflow(cashier), holdfast.Name(f.Worker),
-		holdfast.Concurrency(f.concurrency), holdfast.Lease(f.lease, f.renewEvery), holdfast.DrainTimeout(f.drainTimeout))
+	w, err := holdfast.NewWorker(client, parts...)
 	if err != nil {
 		return err
 	}

@@ -13,12 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast"
 	"github.com/holdfast-io/holdfast/internal/audit"
 	"github.com/holdfast-io/holdfast/internal/connect"
 	"github.com/holdfast-io/holdfast/internal/etcd"
 	"github.com/holdfast-io/holdfast/internal/keyspace"
 	"github.com/holdfast-io/holdfast/internal/record"
 	"github.com/holdfast-io/holdfast/internal/testetcd"
+	"github.com/holdfast-io/holdfast/pkg/embedded"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 	"github.com/holdfast-io/holdfast/pkg/heap"
 	"github.com/holdfast-io/holdfast/pkg/leasing"
@@ -214,18 +216,36 @@ func TestCheckFindsPlantedViolations(t *testing.T) {
 	}
 }
 
-func TestCheckReadsTheAddressInADataDirectory(t *testing.T) {
-	s := newSite(t)
+// Of a data directory it finds the etcd that serves it now, and no other.
+func TestCheckFindsTheEtcdOfADataDirectory(t *testing.T) {
 	dir := t.TempDir()
-	args := []string{"--data-dir", dir, "--namespace", s.namespace}
-	if _, err := run(t.Context(), args, &bytes.Buffer{}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%v, want it to miss the file", err)
+	args := []string{"--data-dir", dir, "--namespace", "n"}
+	if err := os.WriteFile(filepath.Join(dir, connect.EndpointFile), []byte(testetcd.Endpoint(t)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	file := filepath.Join(dir, connect.EndpointFile)
-	s.must(os.WriteFile(file, []byte(testetcd.Endpoint(t)+"\n"), 0o600))
+	if _, err := run(t.Context(), args, &bytes.Buffer{}); !errors.Is(err, embedded.ErrNotServed) {
+		t.Errorf("%v, want that nobody serves it", err)
+	}
+	served, err := connect.Serve(t.Context(), connect.Config{DataDir: dir}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := served.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := run(t.Context(), args, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), `namespace "n" under the prefix "/holdfast" is empty`) {
+		t.Errorf("%v, want that the namespace is empty", err)
+	}
+	client, err := holdfast.Open(t.Context(), append(served.Options, holdfast.Namespace("n"))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
 	report, err := run(t.Context(), args, &bytes.Buffer{})
-	if err != nil || report.Keys[keyspace.KindState] != 6 {
-		t.Errorf("%v, %v; want 6 states", report.Keys, err)
+	if err != nil || len(report.Keys) == 0 {
+		t.Errorf("%v, %v; want what opening writes", report.Keys, err)
 	}
 }
 

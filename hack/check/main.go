@@ -6,7 +6,7 @@
 //	go run ./hack/check --data-dir DIR
 //
 // It exits with 0 if nothing is violated, with 1 if something is, and with 2 if it
-// could not find out.
+// could not find out, or the namespace is empty: nothing was checked then.
 package main
 
 import (
@@ -18,7 +18,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -96,15 +95,11 @@ func run(ctx context.Context, args []string, out io.Writer) (report audit.Report
 	if err != nil {
 		return report, err
 	}
-	if cfg.DataDir != "" {
-		path := filepath.Join(cfg.DataDir, connect.EndpointFile)
-		endpoint, err := os.ReadFile(path)
-		if err != nil {
-			return report, fmt.Errorf("no process serves the data directory now: %w", err)
-		}
-		cfg.Endpoints = []string{strings.TrimSpace(string(endpoint))}
+	found, err := connect.Find(cfg.Config)
+	if err != nil {
+		return report, err
 	}
-	store, closeStore, err := etcdv3.Dial(etcdv3.DialConfig{Endpoints: cfg.Endpoints, Username: cfg.User, Password: cfg.Password})
+	store, closeStore, err := etcdv3.Dial(etcdv3.DialConfig{Endpoints: found.Endpoints, Username: found.User, Password: found.Password})
 	if err != nil {
 		return report, err
 	}
@@ -113,6 +108,9 @@ func run(ctx context.Context, args []string, out io.Writer) (report audit.Report
 	defer cancel()
 	if report, err = audit.Check(ctx, store, space); err != nil {
 		return report, err
+	}
+	if len(report.Keys) == 0 {
+		return report, fmt.Errorf("namespace %q under the prefix %q is empty: nothing was checked", cfg.namespace, cfg.prefix)
 	}
 	if cfg.json {
 		return report, json.NewEncoder(out).Encode(report)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -21,7 +22,8 @@ import (
 )
 
 // EndpointFile is the file in a data directory in which the process that serves it
-// leaves the address of its etcd, for as long as it runs.
+// leaves the address of its etcd, for people and for etcd's own tools, until it ends.
+// One that was killed leaves it behind: [Find] asks [embedded.Serving] instead.
 const EndpointFile = "etcd.endpoint"
 
 // PasswordVariable is the environment variable that holds the password of the etcd
@@ -37,7 +39,15 @@ type Config struct {
 	User, Password string
 
 	DataDir string
+
+	// Listen is where an etcd that [Serve] embeds listens. Default: a free port of
+	// this machine, if possible the one before.
+	Listen string
 }
+
+// startTimeout bounds the start of an embedded etcd. One whose data is whole takes a
+// second, and some more where it was not stopped and has a long log to read again.
+const startTimeout = time.Minute
 
 // Validate refuses a configuration that names no etcd, or two.
 func (c Config) Validate() error {
@@ -47,12 +57,17 @@ func (c Config) Validate() error {
 		return errors.New("where is etcd? Give --etcd-endpoints for a cluster or --data-dir for an embedded etcd")
 	case len(c.Endpoints) > 0 && c.DataDir != "":
 		return errors.New("--etcd-endpoints and --data-dir exclude each other: give one of them")
+	case c.DataDir == "" && c.Listen != "":
+		return fmt.Errorf("--listen %s goes with --data-dir: it is where an embedded etcd listens", c.Listen)
 	case c.DataDir != "" && secured:
 		return errors.New("--etcd-ca, --etcd-cert, --etcd-key and --etcd-user go with --etcd-endpoints, not with --data-dir")
 	case (c.Cert == "") != (c.Key == ""):
 		return errors.New("--etcd-cert and --etcd-key go together: give both")
 	case c.User != "" && c.Password == "":
 		return fmt.Errorf("--etcd-user %q has no password: set the environment variable %s", c.User, PasswordVariable)
+	}
+	if c.DataDir != "" {
+		return embedded.Config{Dir: c.DataDir, Listen: c.Listen}.Validate()
 	}
 	for _, e := range c.Endpoints {
 		if strings.TrimSpace(e) == "" {
@@ -66,7 +81,13 @@ func (c Config) Validate() error {
 type Etcd struct {
 	Options []holdfast.Option // for holdfast.Open
 	Where   string            // for messages
-	close   func() error
+
+	// What the options say, of an etcd that is not embedded in this process.
+	Endpoints      []string
+	TLS            *tls.Config
+	User, Password string
+
+	close func() error
 }
 
 // Close ends an etcd that is embedded in this process; others stay as they are.
@@ -81,15 +102,14 @@ func Find(cfg Config) (*Etcd, error) {
 	if cfg.DataDir == "" {
 		return cluster(cfg)
 	}
-	path := filepath.Join(cfg.DataDir, EndpointFile)
-	endpoint, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("data directory %s: no process serves it now; start one with: worker run --data-dir %s", cfg.DataDir, cfg.DataDir)
+	endpoint, err := embedded.Serving(cfg.DataDir)
+	if errors.Is(err, embedded.ErrNotServed) {
+		return nil, fmt.Errorf("%w; start one with: worker run --data-dir %s", err, cfg.DataDir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("data directory %s: %w", cfg.DataDir, err)
+		return nil, err
 	}
-	return cluster(Config{Endpoints: []string{strings.TrimSpace(string(endpoint))}})
+	return cluster(Config{Endpoints: []string{endpoint}})
 }
 
 // Serve returns the etcd of a worker. With a data directory it is embedded in this
@@ -101,7 +121,10 @@ func Serve(ctx context.Context, cfg Config, logger *zap.Logger) (*Etcd, error) {
 	if cfg.DataDir == "" {
 		return cluster(cfg)
 	}
-	server, err := embedded.Start(ctx, embedded.Config{Dir: cfg.DataDir, Logger: logger})
+	starting, cancel := context.WithTimeoutCause(ctx, startTimeout,
+		fmt.Errorf("it is not up after %v; if its log above says nothing, the data is damaged: restore it from a copy, or move it away to begin anew", startTimeout))
+	defer cancel()
+	server, err := embedded.Start(starting, embedded.Config{Dir: cfg.DataDir, Listen: cfg.Listen, Logger: logger})
 	if err != nil {
 		return nil, err
 	}
@@ -134,9 +157,10 @@ func remove(path string) error {
 
 func cluster(cfg Config) (*Etcd, error) {
 	e := &Etcd{
-		Options: []holdfast.Option{holdfast.Endpoints(cfg.Endpoints...)},
-		Where:   strings.Join(cfg.Endpoints, ", "),
-		close:   func() error { return nil },
+		Options:   []holdfast.Option{holdfast.Endpoints(cfg.Endpoints...)},
+		Where:     strings.Join(cfg.Endpoints, ", "),
+		Endpoints: cfg.Endpoints, User: cfg.User, Password: cfg.Password,
+		close: func() error { return nil },
 	}
 	if cfg.User != "" {
 		e.Options = append(e.Options, holdfast.Login(cfg.User, cfg.Password))
@@ -144,11 +168,11 @@ func cluster(cfg Config) (*Etcd, error) {
 	if cfg.CA == "" && cfg.Cert == "" {
 		return e, nil
 	}
-	config, err := secure(cfg)
-	if err != nil {
+	var err error
+	if e.TLS, err = secure(cfg); err != nil {
 		return nil, err
 	}
-	e.Options = append(e.Options, holdfast.TLS(config))
+	e.Options = append(e.Options, holdfast.TLS(e.TLS))
 	return e, nil
 }
 

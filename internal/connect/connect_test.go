@@ -40,6 +40,9 @@ func TestValidate(t *testing.T) {
 		{"certificate without key", connect.Config{Endpoints: cluster, Cert: "c"}, "give both"},
 		{"key without certificate", connect.Config{Endpoints: cluster, Key: "k"}, "give both"},
 		{"user without password", connect.Config{Endpoints: cluster, User: "u"}, connect.PasswordVariable},
+		{"listen", connect.Config{DataDir: "d", Listen: "127.0.0.1:0"}, ""},
+		{"listen on a name", connect.Config{DataDir: "d", Listen: "shop:1"}, `listen address "shop:1"`},
+		{"listen of a cluster", connect.Config{Endpoints: cluster, Listen: "127.0.0.1:0"}, "goes with --data-dir"},
 		{"empty endpoint", connect.Config{Endpoints: []string{"http://a:2379", ""}}, "an endpoint is empty"},
 	}
 	for _, tt := range tests {
@@ -104,6 +107,21 @@ func TestFindTheEtcdOfADirectory(t *testing.T) {
 	}
 	if _, err := connect.Find(cfg); err == nil || !strings.Contains(err.Error(), "no process serves it now") {
 		t.Errorf("Find after Close: %v", err)
+	}
+}
+
+// The address that a killed process has left is not believed.
+func TestFindIgnoresAStaleAddress(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, content := range map[string]string{connect.EndpointFile: "http://127.0.0.1:1\n", "holdfast.lock": "1\nhttp://127.0.0.1:1\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := connect.Find(connect.Config{DataDir: dir})
+	if err == nil || !strings.Contains(err.Error(), "no process serves it now; start one with: worker run --data-dir "+dir) {
+		t.Errorf("Find: %v", err)
 	}
 }
 

@@ -47,6 +47,14 @@ func TestCommandsOfTheShop(t *testing.T) {
 	if p, status = run(t, "ls", "--data-dir="+data, "--status=failed"); status != 0 || p.stdout.String() != "\"no\"\tfailed\t0\n" {
 		t.Errorf("ls: exit status %d", status)
 	}
+	if p, status = run(t, "get", "a/b", "--data-dir="+data, "--namespace=mistyped"); status != 1 || !strings.Contains(p.log(), `namespace "mistyped" is empty`) {
+		t.Errorf("get in a namespace that is not there: exit status %d, want 1", status)
+	}
+	for range 2 { // the first did not make it
+		if p, status = run(t, "ls", "--data-dir="+data, "--namespace=mistyped"); status != 0 || !strings.Contains(p.log(), `namespace "mistyped" has no executions`) {
+			t.Errorf("ls of a namespace that is not there: exit status %d, want 0 and a note", status)
+		}
+	}
 	if p, status = run(t, "run", "--data-dir="+data); status != 1 || !strings.Contains(p.log(), "in use") {
 		t.Errorf("a second run in the directory: exit status %d, want 1", status)
 	}
@@ -107,6 +115,23 @@ func TestRunRefusesContradictoryFlags(t *testing.T) {
 		{[]string{"run", "--data-dir=" + data, "--etcd-user=me"}, "go with --etcd-endpoints"},
 		{[]string{"run", "--data-dir=" + data, "--provider=nowhere"}, `provider "nowhere"`},
 		{[]string{"run", "--data-dir=" + data, "--log-level=loud"}, "--log-level"},
+		{[]string{"run", "--data-dir=" + data, "--lease=1ms"}, "lease duration"},
+		{[]string{"run", "--data-dir=" + data, "--lease=0s"}, "--lease 0s: want more than 0"},
+		{[]string{"run", "--data-dir=" + data, "--renew-every=0s"}, "--renew-every 0s"},
+		{[]string{"run", "--data-dir=" + data, "--renew-every=20s"}, "renewal interval"},
+		{[]string{"run", "--data-dir=" + data, "--concurrency=0"}, "--concurrency 0"},
+		{[]string{"run", "--data-dir=" + data, "--concurrency=-1"}, "concurrency"},
+		{[]string{"run", "--data-dir=" + data, "--charge-timeout=0"}, "--charge-timeout 0s"},
+		{[]string{"run", "--data-dir=" + data, "--drain-timeout=-1s"}, "drain timeout"},
+		{[]string{"run", "--data-dir=" + data, "--namespace="}, "--namespace is empty"},
+		{[]string{"run", "--data-dir=" + data, "--namespace=" + strings.Repeat("x", 129)}, "--namespace: "},
+		{[]string{"run", "--data-dir=" + data, "--name="}, "--name is empty"},
+		{[]string{"run", "--data-dir=" + data, "--listen=shop"}, `listen address "shop"`},
+		{[]string{"run", "--etcd-endpoints=http://127.0.0.1:1", "--listen=127.0.0.1:0"}, "goes with --data-dir"},
+		{[]string{"ls", "--data-dir=" + data, "--status=lost"}, "--status"},
+		{[]string{"get", "", "--data-dir=" + data}, "id"},
+		{[]string{"submit", "--data-dir=" + data, "--orders="}, "--orders is empty"},
+		{[]string{"provider", "--ledger=" + data, "--think=-1s"}, "--think -1s"},
 		{[]string{"provider"}, "ledger"},
 		{[]string{"get"}, "arg"},
 		{[]string{"nonsense"}, "unknown command"},

@@ -45,6 +45,9 @@ const (
 	DefaultLease       = 3 * time.Second
 )
 
+// maxLease is the engine's own limit.
+const maxLease = 24 * time.Hour
+
 // A Config configures a demo.
 type Config struct {
 	Orders  shop.Orders // at least one valid
@@ -60,6 +63,10 @@ type Config struct {
 	Workers     int           // default MinWorkers, which is also the least
 	Concurrency int           // orders that a worker runs at once; default 4
 	Lease       time.Duration // of the workers; default 3 s, at least 1 s
+
+	// AtExit is given what removes the demo's temporary files, for a program that ends
+	// without waiting for Run. Default: they stay then.
+	AtExit func(remove func())
 
 	Progress io.Writer // what happens, as it happens; default: nowhere
 	Verbose  bool      // the children's logs go to standard error, not to files
@@ -90,11 +97,13 @@ func (c Config) Validate() error {
 	case len(c.Orders.Valid) == 0:
 		return errors.New("demo: there is no valid order")
 	case c.Workers != 0 && c.Workers < MinWorkers:
-		return fmt.Errorf("demo: %d workers: want %d at least: one is killed, one is frozen, one takes over", c.Workers, MinWorkers)
+		return fmt.Errorf("demo: --workers %d: want %d at least: one is killed, one is frozen, one takes over", c.Workers, MinWorkers)
 	case c.Concurrency < 0:
-		return fmt.Errorf("demo: concurrency %d: want at least 1", c.Concurrency)
+		return fmt.Errorf("demo: --concurrency %d: want at least 1", c.Concurrency)
 	case c.Lease != 0 && c.Lease < time.Second:
-		return fmt.Errorf("demo: lease %v: want at least 1s", c.Lease)
+		return fmt.Errorf("demo: --lease %v: want at least 1s", c.Lease)
+	case c.Lease > maxLease:
+		return fmt.Errorf("demo: --lease %v: want at most %v", c.Lease, maxLease)
 	}
 	return nil
 }
@@ -110,14 +119,17 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
+	if cfg.AtExit != nil {
+		cfg.AtExit(func() { removeBusy(dir) })
+	}
 	tell := narrator{cfg.Progress}
-	tell.say("demo: %s for %d workers, of which one is going to be killed and one frozen", plural(len(cfg.Orders.Valid), "order"), cfg.Workers)
+	begun := false // there is something to look at
 	defer func() {
-		if failed := err != nil && ctx.Err() == nil || report != nil && !report.OK(); failed {
+		if failed := err != nil && ctx.Err() == nil || report != nil && !report.OK(); failed && begun {
 			tell.say("what is left of this run, logs included, is in %s", dir)
 			return
 		}
-		if err != nil {
+		if err != nil && ctx.Err() != nil {
 			err = fmt.Errorf("demo: %w before its end; its processes have ended", context.Cause(ctx))
 		}
 		err = errors.Join(err, os.RemoveAll(dir))
@@ -126,18 +138,11 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	if ledger == "" {
 		ledger = filepath.Join(dir, "ledger.jsonl")
 	}
-	l, err := shop.CreateLedger(ledger) // early, so that a wrong file stops nothing halfway
+	l, err := shop.CreateLedger(ledger) // which keeps other demos and providers from it
 	if err != nil {
 		return nil, err
 	}
-	if err := l.Close(); err != nil {
-		return nil, err
-	}
-	return play(ctx, cfg, tell, dir, ledger)
-}
-
-// play starts etcd and runs the demo on it.
-func play(ctx context.Context, cfg Config, tell narrator, dir, ledger string) (*Report, error) {
+	defer l.Close()
 	data := cfg.DataDir
 	if data == "" {
 		data = filepath.Join(dir, "data")
@@ -147,8 +152,24 @@ func play(ctx context.Context, cfg Config, tell narrator, dir, ledger string) (*
 		return nil, err
 	}
 	defer server.Close()
+	begun = true
+	tell.say("demo: %s for %d workers, of which one is going to be killed and one frozen", plural(len(cfg.Orders.Valid), "order"), cfg.Workers)
 	tell.say("etcd: in this process, %s, data in %s", server.Endpoint(), data)
+	return play(ctx, cfg, server, tell, dir, ledger)
+}
 
+// removeBusy removes a directory in which others may still make files while they die.
+func removeBusy(dir string) {
+	const tries = 10
+	for range tries {
+		if os.RemoveAll(dir) == nil {
+			return
+		}
+	}
+}
+
+// play runs the demo on the etcd.
+func play(ctx context.Context, cfg Config, server *embedded.Server, tell narrator, dir, ledger string) (*Report, error) {
 	namespace := "demo-" + strings.ToLower(rand.Text()[:10])
 	space, err := keyspace.New(keyPrefix, namespace)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -152,6 +153,35 @@ func TestDemoOfFewOrders(t *testing.T) {
 	check(t, r, b, 0, 2, 0)
 }
 
+// A ledger is one demo's at a time, also before it holds anything.
+func TestDemoRefusesTheLedgerOfAnother(t *testing.T) {
+	t.Parallel()
+	ledger := filepath.Join(t.TempDir(), "ledger.jsonl")
+	first := start(t, "demo", "--ledger="+ledger)
+	first.await(t, "etcd: in this process")
+	for _, args := range [][]string{{"demo", "--ledger=" + ledger}, {"provider", "--listen=127.0.0.1:0", "--ledger=" + ledger}} {
+		p, status := run(t, args...)
+		if status != 1 || !strings.Contains(p.log(), "another provider or demo writes to it") && !strings.Contains(p.log(), "is not empty") {
+			t.Errorf("%s: exit status %d, want 1 and that the ledger is in use", args[0], status)
+		}
+		p.leavesNothing(t)
+	}
+}
+
+// A demo that is ended at once takes its temporary files with it.
+func TestSecondInterruptOfADemoLeavesNoFiles(t *testing.T) {
+	t.Parallel()
+	p := start(t, "demo", "--lease=5s")
+	p.await(t, "FREEZE")
+	p.signal(t, syscall.SIGINT)
+	p.await(t, "another Ctrl-C")
+	p.signal(t, syscall.SIGINT)
+	if status := p.exit(t); status != 130 && status != 1 { // 1: it had ended before
+		t.Errorf("exit status %d, want 130", status)
+	}
+	p.leavesNothing(t)
+}
+
 // What can't work is refused before anything is started.
 func TestDemoRefuses(t *testing.T) {
 	t.Parallel()
@@ -167,6 +197,11 @@ func TestDemoRefuses(t *testing.T) {
 		{"no such file", []string{"--orders=" + bad + "x"}, 1, "orders.jsonlx"},
 		{"a ledger that is in use", []string{"--ledger=" + full}, 1, "is not empty"},
 		{"two workers", []string{"--workers=2"}, 2, "want 3 at least"},
+		{"no workers", []string{"--workers=0"}, 2, "--workers 0: want more than 0"},
+		{"no concurrency", []string{"--concurrency=0"}, 2, "--concurrency 0: want more than 0"},
+		{"no lease", []string{"--lease=0s"}, 2, "--lease 0s: want more than 0"},
+		{"no orders file", []string{"--orders="}, 2, "--orders is empty"},
+		{"a data directory that is a file", []string{"--data-dir=" + full}, 1, "can't be made"},
 		{"a short lease", []string{"--lease=10ms"}, 2, "want at least 1s"},
 		{"an unknown flag", []string{"--no-fencing"}, 2, "unknown flag"},
 		{"an argument", []string{"orders.jsonl"}, 2, "orders.jsonl"},
@@ -183,9 +218,10 @@ func TestDemoRefuses(t *testing.T) {
 			if status != tt.status || !strings.Contains(p.log(), tt.says) || p.stdout.Len() > 0 {
 				t.Errorf("exit status %d, want %d and %q", status, tt.status, tt.says)
 			}
-			if strings.Contains(p.log(), "etcd: ") {
+			if strings.Contains(p.log(), "etcd: in this process") {
 				t.Error("etcd was started")
 			}
+			p.leavesNothing(t)
 		})
 	}
 }

@@ -50,6 +50,7 @@ func withWorker(run func() int) int {
 // A program is the worker binary while it runs, in a session of its own.
 type program struct {
 	cmd    *exec.Cmd
+	temp   string // its directory of temporary files
 	stdout bytes.Buffer
 	done   chan struct{} // closed when it has ended
 	err    error
@@ -62,9 +63,9 @@ type program struct {
 // start starts the worker binary; the test's end ends it.
 func start(t *testing.T, args ...string) *program {
 	t.Helper()
-	p := &program{cmd: exec.Command(worker, args...), done: make(chan struct{}), news: make(chan struct{})}
+	p := &program{cmd: exec.Command(worker, args...), temp: t.TempDir(), done: make(chan struct{}), news: make(chan struct{})}
 	p.cmd.Stdout = &p.stdout
-	p.cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // a demo that is killed can't tidy up
+	p.cmd.Env = append(os.Environ(), "TMPDIR="+p.temp) // a demo that is killed can't tidy up
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
@@ -149,6 +150,14 @@ func (p *program) exit(t *testing.T) int {
 		t.Fatal(p.err)
 	}
 	return p.cmd.ProcessState.ExitCode()
+}
+
+// leavesNothing checks that its temporary files are gone.
+func (p *program) leavesNothing(t *testing.T) {
+	t.Helper()
+	if left, err := os.ReadDir(p.temp); err != nil || len(left) > 0 {
+		t.Errorf("temporary files are left: %v, %v", left, err)
+	}
 }
 
 // run runs the worker binary to its end.

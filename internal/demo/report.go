@@ -29,7 +29,8 @@ type Report struct {
 	Problems []string `json:"-"`
 }
 
-// A RefusedWrite is a fenced write of a holder whose token was not current any more.
+// A RefusedWrite is a fenced operation (a step, a renewal, a release or an
+// acknowledgement) of a holder whose token was not current any more.
 type RefusedWrite struct {
 	ExecutionID execution.ID    `json:"executionId"`
 	Operation   string          `json:"operation"`

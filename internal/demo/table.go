@@ -45,7 +45,7 @@ func (r *Report) rows() []row {
 		{"charge attempts", r.ChargeAttempts, "requests to the payment provider, those included that it declined, failed or had answered before"},
 		{"charges", r.Charges, "times that money moved, by the provider's ledger"},
 		{"takeovers", r.Takeovers, fmt.Sprintf("an order claimed again, after its worker's lease of %s had expired", r.Lease)},
-		{"late writes refused", len(r.RefusedWrites), "from a worker that had been taken over"},
+		{"late writes refused", len(r.RefusedWrites), "steps, renewals, releases and acknowledgements of a worker that had been taken over"},
 		{"stale writes accepted", r.AcceptedStaleWrites, "counted by a watch of every revision of etcd"},
 	}
 	if r.SkippedLines > 0 {

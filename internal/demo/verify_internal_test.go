@@ -119,7 +119,7 @@ func TestReportForPeople(t *testing.T) {
   charge attempts             3   requests to the payment provider, those included that it declined, failed or had answered before
   charges                     1   times that money moved, by the provider's ledger
   takeovers                   1   an order claimed again, after its worker's lease of 3s had expired
-  late writes refused         1   from a worker that had been taken over
+  late writes refused         1   steps, renewals, releases and acknowledgements of a worker that had been taken over
   stale writes accepted       0   counted by a watch of every revision of etcd
   lines skipped               1   of the orders file; see above
 

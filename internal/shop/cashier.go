@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/holdfast-io/holdfast"
@@ -20,7 +21,13 @@ type CashierConfig struct {
 	Timeout  time.Duration // of one charge; default 1 min
 	// Transport carries the requests. Default: connections of the cashier's own.
 	Transport http.RoundTripper
+	// Outage is told why the provider gives no answer, once in a while as long as it
+	// gives none, and nil when it answers again. Default: nobody is.
+	Outage func(why error)
 }
+
+// outageEvery is how often an outage is told of.
+const outageEvery = 10 * time.Second
 
 // A Cashier charges cards through a payment provider.
 type Cashier struct {
@@ -28,6 +35,10 @@ type Cashier struct {
 	worker  string
 	timeout time.Duration
 	client  *http.Client
+	outage  func(why error)
+
+	mu   sync.Mutex
+	told time.Time // when the present outage was told of; zero: there is none
 }
 
 // NewCashier returns a cashier. It connects when it first charges.
@@ -42,12 +53,15 @@ func NewCashier(cfg CashierConfig) (*Cashier, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = time.Minute
 	}
+	if cfg.Outage == nil {
+		cfg.Outage = func(error) {}
+	}
 	if cfg.Transport == nil {
 		cfg.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second}
 	}
 	return &Cashier{
 		charges: u.JoinPath(ChargesPath).String(), worker: cfg.Worker, timeout: cfg.Timeout,
-		client: &http.Client{Transport: cfg.Transport},
+		client: &http.Client{Transport: cfg.Transport}, outage: cfg.Outage,
 	}, nil
 }
 
@@ -60,8 +74,9 @@ type Payment struct {
 	Declined string  `json:"declined,omitempty"`
 }
 
-// Charge asks for a charge under an idempotency key. An answer that another
-// attempt may change is an error; one that is wrong for good is a permanent one.
+// Charge asks for a charge under an idempotency key. No answer, or one that another
+// attempt may change, is an error, and says nothing about the card: it may have been
+// charged. A request that the provider refused for good is a permanent one.
 //
 // The request is not given up when ctx ends, but only after the cashier's own
 // timeout. By then the card may have been charged, and an answer that arrives late
@@ -82,16 +97,50 @@ func (c *Cashier) Charge(ctx context.Context, key string, token int64, req Charg
 	}
 	post.Header.Set("Content-Type", "application/json")
 	post.Header.Set(KeyHeader, key)
-	res, err := c.client.Do(post)
+	status, answer, err := c.send(post)
 	if err != nil {
+		err = fmt.Errorf("the provider gave no answer: %w", err)
+		c.note(err)
 		return Payment{}, err
 	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
-	if err != nil {
-		return Payment{}, fmt.Errorf("answer of the provider: %w", err)
+	p, err := payment(status, answer)
+	if status >= http.StatusInternalServerError && !decided(answer) {
+		c.note(err)
+	} else {
+		c.note(nil)
 	}
-	return payment(res.StatusCode, answer)
+	return p, err
+}
+
+// decided says whether an answer is the provider's own, and not that of something on
+// the way to it.
+func decided(answer []byte) bool {
+	var r Refusal
+	return json.Unmarshal(answer, &r) == nil && r.Answer != ""
+}
+
+func (c *Cashier) send(post *http.Request) (status int, answer []byte, err error) {
+	res, err := c.client.Do(post)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close()
+	answer, err = io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	return res.StatusCode, answer, err
+}
+
+// note tells of the beginning, the going on and the end of an outage.
+func (c *Cashier) note(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil && !c.told.IsZero():
+		c.told = time.Time{}
+		c.outage(nil)
+	case err != nil && time.Since(c.told) >= outageEvery:
+		c.told = time.Now()
+		c.outage(err)
+	}
 }
 
 // payment reads an answer. To be declined is an answer like another, not an error:

@@ -54,18 +54,19 @@ func (e Entry) sameCharge(o Entry) bool {
 }
 
 // A Ledger is a file of entries that only ever grows. An entry that Append has
-// returned for is on the disk.
+// returned for is on the disk. The file is locked as long as the ledger is open, so
+// that two providers never write to one: each would know its own charges only.
 type Ledger struct {
 	mu   sync.Mutex
 	file *os.File
 }
 
 // CreateLedger makes a new ledger. A file that holds anything is refused, so that
-// no ledger is ever mixed up with that of another run.
+// no ledger is ever mixed up with that of another run, and so is one that is open.
 func CreateLedger(path string) (*Ledger, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	f, err := openLocked(path, lockFile)
 	if err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
+		return nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && info.Size() > 0 {
@@ -79,17 +80,40 @@ func CreateLedger(path string) (*Ledger, error) {
 
 // OpenLedger opens a ledger to go on with it, or makes a new one, and returns
 // what it holds. The rest of an entry at its end whose writing was cut short,
-// which nobody was told of, is removed.
+// which nobody was told of, is removed. A ledger that is open is refused.
 func OpenLedger(path string) (*Ledger, []Entry, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	return resume(path, lockFile)
+}
+
+// ShareLedger is [OpenLedger] for the child of a process that has the ledger open
+// for it, and writes nothing to it.
+func ShareLedger(path string) (*Ledger, []Entry, error) {
+	return resume(path, func(*os.File) error { return nil })
+}
+
+func resume(path string, lock func(*os.File) error) (*Ledger, []Entry, error) {
+	f, err := openLocked(path, lock)
 	if err != nil {
-		return nil, nil, fmt.Errorf("ledger: %w", err)
+		return nil, nil, err
 	}
 	entries, err := recoverEntries(f)
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("ledger %s: %w", path, err), f.Close())
 	}
 	return &Ledger{file: f}, entries, nil
+}
+
+var errLedgerInUse = errors.New("another provider or demo writes to it; stop that one, or name another file")
+
+func openLocked(path string, lock func(*os.File) error) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	if err := lock(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("ledger %s: %w", path, err), f.Close())
+	}
+	return f, nil
 }
 
 func recoverEntries(f *os.File) ([]Entry, error) {

@@ -96,6 +96,36 @@ func TestCreateLedger(t *testing.T) {
 	}
 }
 
+// Whoever has a ledger open has it alone, but for a child that it shares it with.
+func TestLedgerIsLocked(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ledger.jsonl")
+	l, err := shop.CreateLedger(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other, err := shop.CreateLedger(path); err == nil || !strings.Contains(err.Error(), path+": another provider or demo writes to it") {
+		t.Errorf("CreateLedger of an open ledger gave %v, %v", other, err)
+	}
+	if other, _, err := shop.OpenLedger(path); err == nil || !strings.Contains(err.Error(), "another provider or demo writes to it") {
+		t.Errorf("OpenLedger of an open ledger gave %v, %v", other, err)
+	}
+	shared, _, err := shop.ShareLedger(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, open := range []*shop.Ledger{shared, l} {
+		if err := open.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	l, _, err = shop.OpenLedger(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+}
+
 func TestOpenLedgerGoesOn(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")

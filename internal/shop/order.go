@@ -9,11 +9,13 @@
 package shop
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/holdfast-io/holdfast/pkg/execution"
@@ -54,6 +56,9 @@ func parseOrder(line []byte) (o Order, err error) {
 	if fields == nil {
 		return o, errors.New("is null, not a JSON object")
 	}
+	if key, ok := repeatedKey(line); ok {
+		return o, fmt.Errorf("has the key %s twice", quote(key))
+	}
 	var card string
 	for _, f := range []struct {
 		name string
@@ -79,6 +84,9 @@ func text(fields map[string]json.RawMessage, name string, into *string) error {
 	if json.Unmarshal(raw, into) != nil {
 		return fmt.Errorf("%s is %s: want a string", name, excerpt(raw))
 	}
+	if escape := halfSurrogate(raw); escape != "" {
+		return fmt.Errorf("%s holds %s, which is half a character", name, escape)
+	}
 	return nil
 }
 
@@ -88,7 +96,7 @@ func amount(fields map[string]json.RawMessage) (int64, error) {
 		return 0, errors.New("amountCents is missing")
 	}
 	n, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil || n < 0 {
+	if err != nil || raw[0] == '-' { // also of -0
 		return 0, fmt.Errorf("amountCents is %s: want a whole number from 0 to %d", excerpt(raw), int64(math.MaxInt64))
 	}
 	return n, nil
@@ -115,6 +123,55 @@ func isCurrency(s string) bool {
 		}
 	}
 	return len(s) == 3
+}
+
+// repeatedKey returns a key that the object on the line, which is valid JSON, has
+// more than once. The decoder would take the last value and not say so.
+func repeatedKey(line []byte) (key string, repeated bool) {
+	d := json.NewDecoder(bytes.NewReader(line))
+	_, _ = d.Token() // the brace
+	for seen := map[string]bool{}; d.More(); seen[key] = true {
+		token, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			return "", false
+		}
+		if key, _ = token.(string); seen[key] {
+			return key, true
+		}
+	}
+	return "", false
+}
+
+// halfSurrogate returns an escape in the string, which is valid JSON, that stands for
+// half of a character. The decoder would put U+FFFD in its place and not say so.
+func halfSurrogate(raw []byte) string {
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		unit, escaped := codeUnit(raw[i:])
+		switch next, _ := codeUnit(raw[min(i+6, len(raw)):]); {
+		case !escaped:
+			i++ // over what the backslash escapes
+		case !utf16.IsSurrogate(unit):
+			i += 5
+		case utf16.DecodeRune(unit, next) == utf8.RuneError:
+			return string(raw[i : i+6])
+		default:
+			i += 11
+		}
+	}
+	return ""
+}
+
+// codeUnit returns the UTF-16 code unit that the text begins with, as \uXXXX.
+func codeUnit(text []byte) (unit rune, escaped bool) {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	return rune(n), err == nil
 }
 
 // describe words an error of the JSON decoder for somebody who looks at the line.

@@ -3,6 +3,7 @@ package shop
 import (
 	"context"
 	"crypto/rand"
+	"math"
 	"time"
 
 	"github.com/holdfast-io/holdfast"
@@ -23,17 +24,19 @@ type Receipt struct {
 	Currency    string `json:"currency"`
 }
 
-// Charging an order whose provider can't be reached, or asks to try again, goes on
-// for about a minute and a half.
+// A charge is tried until the provider has decided, however long that takes: to
+// give up would be to call an order failed whose card may have been charged. Its
+// execution is suspended between the attempts, which are soon half a minute apart.
 const (
-	chargeAttempts = 10
+	chargeAttempts = math.MaxInt32
 	retryFirst     = 200 * time.Millisecond
 	retryFactor    = 2
 	retryMost      = 30 * time.Second
 )
 
 // NewWorkflow returns the workflow of an order: number an invoice, charge the card
-// for it. Without a cashier it is good for starting orders and reading what they
+// for it. An order fails if its card is declined or the provider refuses the request
+// for good, never for want of an answer. Without a cashier it is good for starting orders and reading what they
 // came to, not for a worker.
 func NewWorkflow(c *Cashier) *holdfast.Workflow[Order, Receipt] {
 	return holdfast.Define(WorkflowName, func(ctx holdfast.Context, o Order) (Receipt, error) {

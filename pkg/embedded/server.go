@@ -64,7 +64,7 @@ func (s *Server) start(ctx context.Context, cfg *embed.Config) (err error) {
 	if err := checkDatabase(cfg.Dir); err != nil {
 		return fmt.Errorf("embedded etcd: data directory %q is damaged: %w", s.dir, err)
 	}
-	s.etcd, err = embed.StartEtcd(cfg)
+	s.etcd, err = launch(cfg)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("embedded etcd: listen address %q is in use: give another, or port 0 for any free one: %w", s.listen, err)
 	}
@@ -76,6 +76,18 @@ func (s *Server) start(ctx context.Context, cfg *embed.Config) (err error) {
 		return fmt.Errorf("embedded etcd in %q did not become ready: %w", s.dir, err)
 	}
 	return nil
+}
+
+// launch starts an etcd. Etcd panics where it can't make sense of its data; where it
+// does so here and not in a goroutine of its own, that is an error like another, but
+// that etcd's goroutines and files stay until the process ends.
+func launch(cfg *embed.Config) (e *embed.Etcd, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("its data is damaged; restore the directory from a copy, or move it away to begin anew: %v", p)
+		}
+	}()
+	return embed.StartEtcd(cfg)
 }
 
 func (s *Server) ready(ctx context.Context) error {
