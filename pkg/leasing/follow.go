@@ -65,22 +65,16 @@ func (c *Client) watchFrom(ctx context.Context, f follower, rev int64) error {
 	for {
 		select {
 		case b, open := <-batches:
-			if !open || b.Err != nil {
+			if !f.take(ctx, b, open) {
 				return errors.Join(b.Err, ctx.Err())
-			}
-			for _, e := range b.Events {
-				f.event(ctx, e)
 			}
 			continue
 		default: // events come first
 		}
 		select {
 		case b, open := <-batches:
-			if !open || b.Err != nil {
+			if !f.take(ctx, b, open) {
 				return errors.Join(b.Err, ctx.Err())
-			}
-			for _, e := range b.Events {
-				f.event(ctx, e)
 			}
 		case <-timer.C:
 			if err := f.scan(ctx); err != nil && ctx.Err() == nil {
@@ -89,6 +83,17 @@ func (c *Client) watchFrom(ctx context.Context, f follower, rev int64) error {
 			timer.Reset(c.soon(f.interval))
 		}
 	}
+}
+
+// take acts on a batch, and says whether the watch goes on.
+func (f follower) take(ctx context.Context, b etcd.Batch, open bool) bool {
+	if !open || b.Err != nil {
+		return false
+	}
+	for _, e := range b.Events {
+		f.event(ctx, e)
+	}
+	return true
 }
 
 // soon varies an interval, so that processes that began together part.
