@@ -46,9 +46,10 @@ const (
 
 // A Compare demands that the target of the key equals, or with Not does not
 // equal, the given revision or value. A key that is absent has revisions 0 and
-// fails every compare of its value.
+// fails every compare of its value. Where End is set, the demand is made of every
+// key of [Key, End); a range without a key is judged as one absent key.
 type Compare struct {
-	Key      string
+	Key, End string
 	Target   Target
 	Revision int64
 	Value    string
@@ -67,6 +68,11 @@ func CreatedIs(key string, revision int64) Compare {
 
 // Absent demands that the key does not exist.
 func Absent(key string) Compare { return CreatedIs(key, 0) }
+
+// RangeEmpty demands that no key of [start, end) exists.
+func RangeEmpty(start, end string) Compare {
+	return Compare{Key: start, End: end, Target: CreateRevision}
+}
 
 // Present demands that the key exists.
 func Present(key string) Compare {

@@ -83,16 +83,21 @@ func compare(c etcd.Compare) (clientv3.Cmp, error) {
 	if c.Not {
 		sign = "!="
 	}
+	var cmp clientv3.Cmp
 	switch c.Target {
 	case etcd.ModRevision:
-		return clientv3.Compare(clientv3.ModRevision(c.Key), sign, c.Revision), nil
+		cmp = clientv3.Compare(clientv3.ModRevision(c.Key), sign, c.Revision)
 	case etcd.CreateRevision:
-		return clientv3.Compare(clientv3.CreateRevision(c.Key), sign, c.Revision), nil
+		cmp = clientv3.Compare(clientv3.CreateRevision(c.Key), sign, c.Revision)
 	case etcd.Value:
-		return clientv3.Compare(clientv3.Value(c.Key), sign, c.Value), nil
+		cmp = clientv3.Compare(clientv3.Value(c.Key), sign, c.Value)
 	default:
 		return clientv3.Cmp{}, fmt.Errorf("%w: compare of key %q with target %d", etcd.ErrInvalid, c.Key, c.Target)
 	}
+	if c.End != "" {
+		cmp = cmp.WithRange(c.End)
+	}
+	return cmp, nil
 }
 
 // txnResult takes the revision from outside, since etcd writes none into the
@@ -125,7 +130,7 @@ func kvs(list []*mvccpb.KeyValue) []etcd.KV {
 func payload(txn *etcd.Txn) int {
 	n := 0
 	for _, c := range txn.If {
-		n += len(c.Key) + len(c.Value)
+		n += len(c.Key) + len(c.End) + len(c.Value)
 	}
 	for _, branch := range [][]etcd.Op{txn.Then, txn.Else} {
 		for _, o := range branch {

@@ -56,8 +56,9 @@ func TestGet(t *testing.T) {
 
 func TestCompares(t *testing.T) {
 	both(t, func(t *testing.T, store etcd.Store, p string) {
-		created := put(t, store, p+"k")
+		created := put(t, store, p+"k", p+"k/1")
 		modified := put(t, store, p+"k")
+		span := func(c etcd.Compare, end string) etcd.Compare { c.End = end; return c }
 		not := func(c etcd.Compare) etcd.Compare { c.Not = true; return c }
 		for name, tc := range map[string]struct {
 			compare etcd.Compare
@@ -78,6 +79,12 @@ func TestCompares(t *testing.T) {
 			"value is not":            {not(etcd.ValueIs(p+"k", "x")), true},
 			"value of an absent key":  {etcd.ValueIs(p+"absent", ""), false},
 			"not value, but no value": {not(etcd.ValueIs(p+"absent", "x")), false},
+			"range is empty":          {etcd.RangeEmpty(p+"absent", p+"b"), true},
+			"range is not empty":      {etcd.RangeEmpty(p, p+"~"), false},
+			"range created at once":   {span(etcd.CreatedIs(p+"k", created), p+"k~"), true},
+			"range modified at once":  {span(etcd.ModIs(p+"k", created), p+"k~"), false},
+			"range to the last key":   {span(etcd.Present(p+"k"), "\x00"), true},
+			"range after itself":      {etcd.RangeEmpty(p+"k", p+"a"), true},
 		} {
 			if got := txn(t, store, &etcd.Txn{If: []etcd.Compare{tc.compare}}).Succeeded; got != tc.want {
 				t.Errorf("%s: got %v, want %v", name, got, tc.want)

@@ -39,6 +39,8 @@ func FuzzRoundTrip(f *testing.F) {
 			ID: id, Incarnation: max(inc, 0), Run: bounded(run, keyspace.MaxCounter),
 			Key: step, Attempt: bounded(attempt, keyspace.MaxCounter),
 		}
+		store, storedCall := keyspace.StoreKey{Name: queue, ID: id}, keyspace.CallKey{ID: id, Incarnation: st.Incarnation, Run: st.Run, Step: step}
+		call := keyspace.CallKey{ID: id, Incarnation: inc, Run: run, Step: step}
 		type key = keyspace.Key
 		for _, c := range []struct {
 			key   string
@@ -61,6 +63,17 @@ func FuzzRoundTrip(f *testing.F) {
 				s.Step(keyspace.Step{ID: id, Incarnation: inc, Run: run, Key: step, Attempt: attempt}), valid(id, step),
 				key{Kind: keyspace.KindStep, ID: id, Step: st},
 			},
+			{s.Purging(id), valid(id), key{Kind: keyspace.KindPurging, ID: id}},
+			{
+				s.Params(id, inc, run), valid(id),
+				key{Kind: keyspace.KindParams, ID: id, Call: keyspace.CallKey{ID: id, Incarnation: st.Incarnation, Run: st.Run}},
+			},
+			{s.Store(store), valid(queue, id), key{Kind: keyspace.KindStore, Store: store}},
+			{s.Receipt(call, store), valid(queue, id, step), key{Kind: keyspace.KindReceipt, ID: id, Call: storedCall, Store: store}},
+			{s.Waiter(store, call), valid(queue, id, step), key{Kind: keyspace.KindWaiter, ID: id, Call: storedCall, Store: store}},
+			{s.Change(store, inc), valid(queue, id), key{Kind: keyspace.KindChange, Store: store, Version: max(inc, 0)}},
+			{s.Owed(store, step), valid(queue, id, step), key{Kind: keyspace.KindOwed, Store: store, Wake: step}},
+			{s.Pulled(store, step), valid(queue, id, step), key{Kind: keyspace.KindPulled, Store: store, Wake: step}},
 		} {
 			got, err := s.Parse(c.key)
 			if !c.names {
@@ -88,7 +101,13 @@ func FuzzParse(f *testing.F) {
 		f.Add(strings.TrimPrefix(s.Due(keyspace.Due{Queue: name, Priority: i % 10, At: time.UnixMilli(int64(i)), ID: name}), s.All().Start))
 		f.Add(strings.TrimPrefix(s.Step(keyspace.Step{ID: name, Incarnation: 3, Run: 1, Key: name, Attempt: int64(i)}), s.All().Start))
 		f.Add(strings.TrimPrefix(s.Evict(name, name), s.All().Start))
+		f.Add(strings.TrimPrefix(s.Params(name, int64(i), 1), s.All().Start))
 		f.Add("done/" + name + "/" + name)
+		store, call := keyspace.StoreKey{Name: name, ID: name}, keyspace.CallKey{ID: name, Incarnation: 3, Run: 1, Step: name}
+		for _, key := range []string{s.Store(store), s.Receipt(call, store), s.Waiter(store, call), s.Change(store, int64(i)), s.Owed(store, name), s.Pulled(store, name)} {
+			f.Add(strings.TrimPrefix(key, s.All().Start))
+		}
+		f.Add("outbox/" + name + "/" + name + "/" + name + "/" + name)
 	}
 	f.Fuzz(func(t *testing.T, rest string) {
 		key := s.All().Start + rest
@@ -121,12 +140,28 @@ func build(s keyspace.Space, k keyspace.Key) string {
 		return s.Due(k.Due)
 	case keyspace.KindStep:
 		return s.Step(k.Step)
+	case keyspace.KindPurging:
+		return s.Purging(k.ID)
+	case keyspace.KindParams:
+		return s.Params(k.ID, k.Call.Incarnation, k.Call.Run)
+	case keyspace.KindStore:
+		return s.Store(k.Store)
+	case keyspace.KindReceipt:
+		return s.Receipt(k.Call, k.Store)
+	case keyspace.KindWaiter:
+		return s.Waiter(k.Store, k.Call)
+	case keyspace.KindChange:
+		return s.Change(k.Store, k.Version)
+	case keyspace.KindOwed:
+		return s.Owed(k.Store, k.Wake)
+	case keyspace.KindPulled:
+		return s.Pulled(k.Store, k.Wake)
 	}
 	return fmt.Sprintf("kind %q", k.Kind)
 }
 
-// FuzzByteOrderIsTimeOrder: of any two instants, attempts, runs and incarnations,
-// the keys sort as they do, and DueUntil holds an entry if it is not later.
+// FuzzByteOrderIsTimeOrder: of any two instants, attempts, runs, incarnations and
+// versions, the keys sort as they do, and DueUntil holds an entry if it is not later.
 func FuzzByteOrderIsTimeOrder(f *testing.F) {
 	const maxSec = 999_999_999_999
 	for _, a := range []int64{0, 1, 999, 1_785_587_415, maxSec, maxSec + 1, -1, -62_135_596_800, 1 << 40, 1<<63 - 1, -1 << 63} {
@@ -163,6 +198,9 @@ func FuzzByteOrderIsTimeOrder(f *testing.F) {
 		order(t, "attempts", counters, step(1, 1, a), step(1, 1, b))
 		order(t, "runs", counters, step(1, a, 1), step(1, b, 1))
 		order(t, "incarnations", cmp.Compare(max(secA, 0), max(secB, 0)), step(secA, 1, 1), step(secB, 1, 1))
+		store := keyspace.StoreKey{Name: idA, ID: idB}
+		order(t, "params of runs", counters, s.Params(idA, 1, a), s.Params(idA, 1, b))
+		order(t, "versions", cmp.Compare(max(secA, 0), max(secB, 0)), s.Change(store, secA), s.Change(store, secB))
 	})
 }
 

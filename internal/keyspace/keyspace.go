@@ -128,6 +128,12 @@ func (s Space) Done(t time.Time, id string) string {
 // Dones returns the span of all terminal executions, by time.
 func (s Space) Dones() Span { return prefixSpan(s.root + "done/") }
 
+// Purging returns the key that says that the execution is being deleted.
+func (s Space) Purging(id string) string { return s.root + "purging/" + escape(id) }
+
+// Purgings returns the span of all executions that are being deleted.
+func (s Space) Purgings() Span { return prefixSpan(s.root + "purging/") }
+
 // A Due names an entry of the due index.
 type Due struct {
 	Queue    string
@@ -185,7 +191,7 @@ func (s Space) Step(st Step) string {
 }
 
 func (s Space) run(id string, inc, run int64) string {
-	return s.root + "step/" + escape(id) + "/" + number(inc, revisionDigits) + "/" + counter(run) + "/"
+	return s.root + "step/" + runSegments(id, inc, run)
 }
 
 // Run returns the span of the step records of one run.

@@ -109,6 +109,9 @@ func TestKeyGoldens(t *testing.T) {
 		{"step", s.Step(step), "step/a%2Fb/0000000000000000007/0000000001/charge%2Fcard/0000000003"},
 		{"step beyond the widths", s.Step(wide), "step/a/9223372036854775807/9999999999/k/9999999999"},
 		{"step below zero", s.Step(narrow), "step/a/0000000000000000000/0000000000/k/0000000000"},
+		{"params", s.Params("a/b", 7, 1), "params/a%2Fb/0000000000000000007/0000000001"},
+		{"params beyond the widths", s.Params("a", 1<<63-1, keyspace.MaxCounter+1), "params/a/9223372036854775807/9999999999"},
+		{"params below zero", s.Params("a", -1, -1), "params/a/0000000000000000000/0000000000"},
 		{"every escaped byte", s.State("/%\x01\n\x1f\x7f"), "state/%2F%25%01%0A%1F%7F"},
 		{"bytes that stay", s.State(" !\"#$&'()*+,-.09:;<=>?@AZ[\\]^_`az{|}~é🦀"), "state/ !\"#$&'()*+,-.09:;<=>?@AZ[\\]^_`az{|}~é🦀"},
 	} {
@@ -150,6 +153,9 @@ func TestSpanGoldens(t *testing.T) {
 		"run":           {s.Run("a", 7, 2), "step/a/0000000000000000007/0000000002/", "step/a/0000000000000000007/00000000020"},
 		"steps of":      {s.StepsOf("a"), "step/a/", "step/a0"},
 		"steps":         {s.Steps(), "step/", "step0"},
+		"params of":     {s.ParamsOf("a", 7), "params/a/0000000000000000007/", "params/a/00000000000000000070"},
+		"any params":    {s.AnyParams("a"), "params/a/", "params/a0"},
+		"all params":    {s.AllParams(), "params/", "params0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

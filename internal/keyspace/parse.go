@@ -6,31 +6,44 @@ import (
 	"time"
 )
 
-// A Kind is the first segment of a key within its namespace.
+// A Kind is the first segment of a key within its namespace, and of the outbox's
+// keys the first two.
 type Kind string
 
 // The kinds of key. Frozen.
 const (
-	KindEpoch Kind = "epoch"
-	KindProc  Kind = "proc"
-	KindSpec  Kind = "spec"
-	KindState Kind = "state"
-	KindLive  Kind = "live"
-	KindDue   Kind = "due"
-	KindEvict Kind = "evict"
-	KindWake  Kind = "wake"
-	KindStep  Kind = "step"
-	KindDone  Kind = "done"
+	KindEpoch   Kind = "epoch"
+	KindProc    Kind = "proc"
+	KindSpec    Kind = "spec"
+	KindState   Kind = "state"
+	KindLive    Kind = "live"
+	KindDue     Kind = "due"
+	KindEvict   Kind = "evict"
+	KindWake    Kind = "wake"
+	KindStep    Kind = "step"
+	KindDone    Kind = "done"
+	KindPurging Kind = "purging"
+	KindParams  Kind = "params"
+	KindStore   Kind = "store"
+	KindReceipt Kind = "receipt"
+	KindWaiter  Kind = "waiter"
+	KindChange  Kind = "outbox/change"
+	KindOwed    Kind = "outbox/wake"
+	KindPulled  Kind = "pulled"
 )
 
 // A Key is a parsed key. Which fields are set depends on its kind.
 type Key struct {
-	Kind Kind
-	Proc string    // KindProc, KindEvict
-	ID   string    // all but KindEpoch and KindProc
-	Due  Due       // KindDue
-	Step Step      // KindStep
-	At   time.Time // KindDone
+	Kind    Kind
+	Proc    string    // KindProc, KindEvict
+	ID      string    // the execution's: all but KindEpoch, KindProc and those without Call that have Store
+	Due     Due       // KindDue
+	Step    Step      // KindStep
+	At      time.Time // KindDone
+	Store   StoreKey  // KindStore, KindReceipt, KindWaiter, KindChange, KindOwed, KindPulled
+	Call    CallKey   // KindReceipt, KindWaiter; KindParams, without a step
+	Version int64     // KindChange
+	Wake    string    // KindOwed, KindPulled
 }
 
 // Parse takes a key of this namespace apart. It refuses every key that the
@@ -47,52 +60,96 @@ func (s Space) Parse(key string) (Key, error) {
 	return k, nil
 }
 
-// segments returns how many segments the kind's keys have; 0: there is no such kind.
-func (k Kind) segments() int {
+// segments returns how many segments follow the kind; false: there is no such kind.
+func (k Kind) segments() (int, bool) {
 	switch k {
 	case KindEpoch:
-		return 1
-	case KindProc, KindSpec, KindState, KindLive, KindWake:
-		return 2
-	case KindEvict, KindDone:
-		return 3
+		return 0, true
+	case KindProc, KindSpec, KindState, KindLive, KindWake, KindPurging:
+		return 1, true
+	case KindEvict, KindDone, KindStore:
+		return 2, true
+	case KindParams, KindChange, KindOwed, KindPulled:
+		return 3, true
 	case KindDue, KindStep:
-		return 6
+		return 5, true
+	case KindReceipt, KindWaiter:
+		return 6, true
 	}
-	return 0
+	return 0, false
 }
 
-func parse(seg []string) (k Key, err error) {
-	k.Kind = Kind(seg[0])
-	want := k.Kind.segments()
-	if want == 0 {
-		return k, fmt.Errorf("unknown kind %q", seg[0])
+// kindOf splits the kind off.
+func kindOf(seg []string) (Kind, []string) {
+	if seg[0] == "outbox" && len(seg) > 1 {
+		return Kind(seg[0] + "/" + seg[1]), seg[2:]
 	}
-	if len(seg) != want {
-		return k, fmt.Errorf("%d segments where %s keys have %d", len(seg), k.Kind, want)
+	return Kind(seg[0]), seg[1:]
+}
+
+func parse(all []string) (k Key, err error) {
+	kind, seg := kindOf(all)
+	k.Kind = kind
+	switch want, known := kind.segments(); {
+	case !known:
+		return k, fmt.Errorf("unknown kind %q", kind)
+	case len(seg) != want:
+		return k, fmt.Errorf("%d segments after the kind where %s keys have %d", len(seg), kind, want)
 	}
-	switch k.Kind {
+	switch kind {
 	case KindEpoch:
 	case KindProc:
-		k.Proc, err = unescape(seg[1])
-	case KindSpec, KindState, KindLive, KindWake:
-		k.ID, err = unescape(seg[1])
+		k.Proc, err = unescape(seg[0])
+	case KindSpec, KindState, KindLive, KindWake, KindPurging:
+		k.ID, err = unescape(seg[0])
 	case KindEvict:
-		if k.Proc, err = unescape(seg[1]); err == nil {
-			k.ID, err = unescape(seg[2])
+		if k.Proc, err = unescape(seg[0]); err == nil {
+			k.ID, err = unescape(seg[1])
 		}
 	case KindDone:
-		if k.At, err = parseInstant(seg[1]); err == nil {
-			k.ID, err = unescape(seg[2])
+		if k.At, err = parseInstant(seg[0]); err == nil {
+			k.ID, err = unescape(seg[1])
 		}
 	case KindDue:
-		k.Due, err = parseDue(seg[1:])
+		k.Due, err = parseDue(seg)
 		k.ID = k.Due.ID
 	case KindStep:
-		k.Step, err = parseStep(seg[1:])
+		k.Step, err = parseStep(seg)
 		k.ID = k.Step.ID
+	case KindParams:
+		k.Call.ID, k.Call.Incarnation, k.Call.Run, err = parseRun(seg)
+		k.ID = k.Call.ID
+	default:
+		err = k.parseStores(seg)
+		k.ID = k.Call.ID
 	}
 	return k, err
+}
+
+// parseStores reads the kinds that have a store.
+func (k *Key) parseStores(seg []string) (err error) {
+	switch k.Kind {
+	case KindReceipt:
+		if k.Call, err = parseCallKey(seg); err == nil {
+			k.Store, err = parseStoreKey(seg[4:])
+		}
+		return err
+	case KindWaiter:
+		if k.Store, err = parseStoreKey(seg); err == nil {
+			k.Call, err = parseCallKey(seg[2:])
+		}
+		return err
+	}
+	if k.Store, err = parseStoreKey(seg); err != nil {
+		return err
+	}
+	switch k.Kind {
+	case KindChange:
+		k.Version, err = parseNumber(seg[2], revisionDigits)
+	case KindOwed, KindPulled:
+		k.Wake, err = unescape(seg[2])
+	}
+	return err
 }
 
 func parseDue(seg []string) (d Due, err error) {
@@ -116,13 +173,7 @@ func parseDue(seg []string) (d Due, err error) {
 }
 
 func parseStep(seg []string) (st Step, err error) {
-	if st.ID, err = unescape(seg[0]); err != nil {
-		return st, err
-	}
-	if st.Incarnation, err = parseNumber(seg[1], revisionDigits); err != nil {
-		return st, err
-	}
-	if st.Run, err = parseNumber(seg[2], counterDigits); err != nil {
+	if st.ID, st.Incarnation, st.Run, err = parseRun(seg); err != nil {
 		return st, err
 	}
 	if st.Key, err = unescape(seg[3]); err != nil {

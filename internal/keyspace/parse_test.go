@@ -14,6 +14,9 @@ func TestParseReads(t *testing.T) {
 	at := time.UnixMilli(1_785_587_415_123).UTC()
 	due := keyspace.Due{Queue: "q/1", Priority: 5, At: at, ID: "a/b"}
 	step := keyspace.Step{ID: "a/b", Incarnation: 7, Run: 2, Key: "charge", Attempt: 3}
+	store := keyspace.StoreKey{Name: "s/1", ID: emoji}
+	call := keyspace.CallKey{ID: "a/b", Incarnation: 7, Run: 2, Step: "take/one"}
+	type key = keyspace.Key
 	for name, c := range map[string]struct {
 		key  string
 		want keyspace.Key
@@ -28,6 +31,15 @@ func TestParseReads(t *testing.T) {
 		"done":  {s.Done(at, "a"), keyspace.Key{Kind: keyspace.KindDone, At: at, ID: "a"}},
 		"due":   {s.Due(due), keyspace.Key{Kind: keyspace.KindDue, ID: "a/b", Due: due}},
 		"step":  {s.Step(step), keyspace.Key{Kind: keyspace.KindStep, ID: "a/b", Step: step}},
+
+		"store":   {s.Store(store), key{Kind: keyspace.KindStore, Store: store}},
+		"receipt": {s.Receipt(call, store), key{Kind: keyspace.KindReceipt, ID: "a/b", Call: call, Store: store}},
+		"waiter":  {s.Waiter(store, call), key{Kind: keyspace.KindWaiter, ID: "a/b", Call: call, Store: store}},
+		"change":  {s.Change(store, 12), key{Kind: keyspace.KindChange, Store: store, Version: 12}},
+		"owed":    {s.Owed(store, "%"), key{Kind: keyspace.KindOwed, Store: store, Wake: "%"}},
+		"pulled":  {s.Pulled(store, "w"), key{Kind: keyspace.KindPulled, Store: store, Wake: "w"}},
+		"purging": {s.Purging("a/b"), key{Kind: keyspace.KindPurging, ID: "a/b"}},
+		"params":  {s.Params("a/b", 7, 2), key{Kind: keyspace.KindParams, ID: "a/b", Call: keyspace.CallKey{ID: "a/b", Incarnation: 7, Run: 2}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,6 +103,35 @@ func TestParseRefuses(t *testing.T) {
 		"step, empty key":               root + "step/a/0000000000000000007/0000000001//0000000001",
 		"step, empty id":                root + "step//0000000000000000007/0000000001/k/0000000001",
 		"step, bad key":                 root + "step/a/0000000000000000007/0000000001/%/0000000001",
+		"params without a run":          root + "params/a/0000000000000000007",
+		"params, run too short":         root + "params/a/0000000000000000007/1",
+		"params, bad incarnation":       root + "params/a/7/0000000001",
+		"params, empty id":              root + "params//0000000000000000007/0000000001",
+		"store without an id":           root + "store/s",
+		"store, empty name":             root + "store//a",
+		"store, empty id":               root + "store/s/",
+		"receipt, too few segments":     root + "receipt/a/0000000000000000007/0000000001/k/s",
+		"receipt, too many segments":    root + "receipt/a/0000000000000000007/0000000001/k/s/i/x",
+		"receipt, bad incarnation":      root + "receipt/a/7/0000000001/k/s/i",
+		"receipt, bad run":              root + "receipt/a/0000000000000000007/1/k/s/i",
+		"receipt, empty step":           root + "receipt/a/0000000000000000007/0000000001//s/i",
+		"receipt, bad store id":         root + "receipt/a/0000000000000000007/0000000001/k/s/%",
+		"waiter, bad store name":        root + "waiter/%/i/a/0000000000000000007/0000000001/k",
+		"waiter, bad id":                root + "waiter/s/i/%/0000000000000000007/0000000001/k",
+		"waiter, bad incarnation":       root + "waiter/s/i/a/9223372036854775808/0000000001/k",
+		"waiter, empty step":            root + "waiter/s/i/a/0000000000000000007/0000000001/",
+		"the outbox alone":              root + "outbox",
+		"the outbox with nothing in it": root + "outbox/",
+		"unknown kind in the outbox":    root + "outbox/other/s/i/x",
+		"escaped kind in the outbox":    root + "outbox%2Fwake/s/i/x",
+		"change without a version":      root + "outbox/change/s/i",
+		"change, bad version":           root + "outbox/change/s/i/12",
+		"change, negative version":      root + "outbox/change/s/i/-000000000000000012",
+		"owed, empty wake":              root + "outbox/wake/s/i/",
+		"owed, bad store":               root + "outbox/wake//i/w",
+		"pulled, empty wake":            root + "pulled/s/i/",
+		"pulled, too many segments":     root + "pulled/s/i/w/x",
+		"purging, empty id":             root + "purging/",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

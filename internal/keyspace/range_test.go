@@ -19,6 +19,7 @@ type named struct {
 	proc     string
 	inc, run int64
 	at       time.Time
+	store    keyspace.StoreKey
 }
 
 // A held is a span with what it must hold, and nothing else.
@@ -36,6 +37,17 @@ type world struct {
 	procs    []string
 	numbers  []int64
 	instants []time.Time
+}
+
+// stores differ in their names, in their ids and in both.
+func (w world) stores() []keyspace.StoreKey {
+	var all []keyspace.StoreKey
+	for _, name := range w.queues {
+		for _, id := range w.ids[:2] {
+			all = append(all, keyspace.StoreKey{Name: name, ID: id})
+		}
+	}
+	return all
 }
 
 // keys builds every kind of key of every combination.
@@ -66,12 +78,34 @@ func (w world) keys() []named {
 				for _, run := range w.numbers {
 					st := keyspace.Step{ID: id, Incarnation: inc, Run: run, Key: w.queues[i], Attempt: run}
 					add(named{key: s.Step(st), kind: keyspace.KindStep, id: id, inc: inc, run: run})
+					add(named{key: s.Params(id, inc, run), kind: keyspace.KindParams, id: id, inc: inc, run: run})
+					c := keyspace.CallKey{ID: id, Incarnation: inc, Run: run, Step: w.queues[i]}
+					for _, store := range w.stores() {
+						add(named{key: s.Receipt(c, store), kind: keyspace.KindReceipt, id: id, inc: inc, run: run, store: store})
+						add(named{key: s.Waiter(store, c), kind: keyspace.KindWaiter, id: id, inc: inc, run: run, store: store})
+					}
 				}
+			}
+			add(named{key: s.Purging(id), kind: keyspace.KindPurging, id: id})
+		}
+		for _, store := range w.stores() {
+			add(named{key: s.Store(store), kind: keyspace.KindStore, store: store})
+			for _, n := range w.numbers {
+				add(named{key: s.Change(store, n), kind: keyspace.KindChange, store: store})
+			}
+			for _, wake := range w.procs {
+				add(named{key: s.Owed(store, wake), kind: keyspace.KindOwed, store: store})
+				add(named{key: s.Pulled(store, wake), kind: keyspace.KindPulled, store: store})
 			}
 		}
 	}
 	return all
 }
+
+// An adder notes a range of one kind of key; of no kind, of all.
+type adder func(name string, span keyspace.Span, kind keyspace.Kind, want func(named) bool)
+
+func whole(named) bool { return true }
 
 // spans builds every kind of range.
 func (w world) spans() []held {
@@ -82,7 +116,7 @@ func (w world) spans() []held {
 				return n.root == root && (kind == "" || n.kind == kind) && want(n)
 			}})
 		}
-		whole := func(named) bool { return true }
+		w.storeSpans(s, add)
 		add("All", s.All(), "", whole)
 		add("Procs", s.Procs(), keyspace.KindProc, whole)
 		add("Specs", s.Specs(), keyspace.KindSpec, whole)
@@ -92,11 +126,14 @@ func (w world) spans() []held {
 		add("Dones", s.Dones(), keyspace.KindDone, whole)
 		add("AllDues", s.AllDues(), keyspace.KindDue, whole)
 		add("Steps", s.Steps(), keyspace.KindStep, whole)
+		add("AllParams", s.AllParams(), keyspace.KindParams, whole)
 		add("States of any", s.States(""), keyspace.KindState, whole)
 		for _, id := range w.ids {
 			add("States", s.States(id), keyspace.KindState, func(n named) bool { return strings.HasPrefix(n.id, id) })
 			add("StepsOf", s.StepsOf(id), keyspace.KindStep, func(n named) bool { return n.id == id })
+			add("AnyParams", s.AnyParams(id), keyspace.KindParams, func(n named) bool { return n.id == id })
 			for _, inc := range w.numbers {
+				add("ParamsOf", s.ParamsOf(id, inc), keyspace.KindParams, func(n named) bool { return n.id == id && n.inc == inc })
 				for _, run := range w.numbers {
 					add("Run", s.Run(id, inc, run), keyspace.KindStep, func(n named) bool {
 						return n.id == id && n.inc == inc && n.run == run
@@ -119,6 +156,38 @@ func (w world) spans() []held {
 		}
 	}
 	return all
+}
+
+// storeSpans builds the ranges of stores.
+func (w world) storeSpans(s keyspace.Space, add adder) {
+	add("AllStores", s.AllStores(), keyspace.KindStore, whole)
+	add("Receipts", s.Receipts(), keyspace.KindReceipt, whole)
+	add("Waiters", s.Waiters(), keyspace.KindWaiter, whole)
+	add("AllChanges", s.AllChanges(), keyspace.KindChange, whole)
+	add("AllOwed", s.AllOwed(), keyspace.KindOwed, whole)
+	add("AllPulled", s.AllPulled(), keyspace.KindPulled, whole)
+	add("Purgings", s.Purgings(), keyspace.KindPurging, whole)
+	add("Outbox", s.Outbox(), "", func(n named) bool { return n.kind == keyspace.KindChange || n.kind == keyspace.KindOwed })
+	for _, name := range w.queues {
+		add("Stores", s.Stores(name), keyspace.KindStore, func(n named) bool { return n.store.Name == name })
+	}
+	for _, store := range w.stores() {
+		its := func(n named) bool { return n.store == store }
+		add("WaitersOf", s.WaitersOf(store), keyspace.KindWaiter, its)
+		add("ChangesOf", s.ChangesOf(store), keyspace.KindChange, its)
+		add("OwedOf", s.OwedOf(store), keyspace.KindOwed, its)
+		add("PulledOf", s.PulledOf(store), keyspace.KindPulled, its)
+	}
+	for _, id := range w.ids {
+		add("ReceiptsOf", s.ReceiptsOf(id), keyspace.KindReceipt, func(n named) bool { return n.id == id })
+		for _, inc := range w.numbers {
+			for _, run := range w.numbers {
+				add("ReceiptsOfRun", s.ReceiptsOfRun(id, inc, run), keyspace.KindReceipt, func(n named) bool {
+					return n.id == id && n.inc == inc && n.run == run
+				})
+			}
+		}
+	}
 }
 
 // FuzzNoRangeHoldsAnothersKey: every range holds exactly the keys that it is for,

@@ -43,15 +43,16 @@ func describeCompare(c etcd.Compare) string {
 	if c.Not {
 		sign = "!="
 	}
+	of := span{c.Key, c.End}
 	switch c.Target {
 	case etcd.ModRevision:
-		return fmt.Sprintf("mod(%q)%s%d", c.Key, sign, c.Revision)
+		return fmt.Sprintf("mod%s%s%d", of, sign, c.Revision)
 	case etcd.CreateRevision:
-		return fmt.Sprintf("created(%q)%s%d", c.Key, sign, c.Revision)
+		return fmt.Sprintf("created%s%s%d", of, sign, c.Revision)
 	case etcd.Value:
-		return fmt.Sprintf("value(%q)%s%s", c.Key, sign, describeValue([]byte(c.Value)))
+		return fmt.Sprintf("value%s%s%s", of, sign, describeValue([]byte(c.Value)))
 	}
-	return fmt.Sprintf("target %d of %q", c.Target, c.Key)
+	return fmt.Sprintf("target %d of %s", c.Target, of)
 }
 
 func describeOp(o etcd.Op) string {

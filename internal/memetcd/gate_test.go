@@ -37,7 +37,7 @@ func TestGateSeesEveryCallTwice(t *testing.T) {
 		for _, txn := range []*etcd.Txn{
 			{Then: []etcd.Op{etcd.Put{Key: "a", Value: []byte("1"), Lease: id}, etcd.Put{Key: "b", Value: []byte(long)}}},
 			{
-				If:   []etcd.Compare{etcd.Absent("a"), {Key: "a", Target: etcd.ModRevision, Revision: 7, Not: true}, etcd.ValueIs("b", long)},
+				If:   []etcd.Compare{etcd.Absent("a"), {Key: "a", Target: etcd.ModRevision, Revision: 7, Not: true}, etcd.ValueIs("b", long), etcd.RangeEmpty("a", "z")},
 				Then: []etcd.Op{etcd.Delete{Key: "a"}, etcd.Delete{Key: "a", End: "z"}},
 				Else: []etcd.Op{&etcd.Txn{Then: []etcd.Op{etcd.Get{Key: "a"}}}, etcd.Get{Key: "a", End: "z", Limit: 1, Revision: 2, KeysOnly: true}},
 			},
@@ -64,8 +64,8 @@ func TestGateSeesEveryCallTwice(t *testing.T) {
 			`after node grant(1m0s): etcd lease 1`,
 			`before node txn{then put("a", "1", etcd lease 1), put("b", 100 bytes)}`,
 			`after node txn{then put("a", "1", etcd lease 1), put("b", 100 bytes)}: succeeded at 2`,
-			`before node txn{if created("a")=0 and mod("a")!=7 and value("b")=100 bytes then delete("a"), delete("a", "z") else txn{then get("a")}, keys("a", "z") limit 1 at 2}`,
-			`after node txn{if created("a")=0 and mod("a")!=7 and value("b")=100 bytes then delete("a"), delete("a", "z") else txn{then get("a")}, keys("a", "z") limit 1 at 2}: ` +
+			`before node txn{if created("a")=0 and mod("a")!=7 and value("b")=100 bytes and created("a", "z")=0 then delete("a"), delete("a", "z") else txn{then get("a")}, keys("a", "z") limit 1 at 2}`,
+			`after node txn{if created("a")=0 and mod("a")!=7 and value("b")=100 bytes and created("a", "z")=0 then delete("a"), delete("a", "z") else txn{then get("a")}, keys("a", "z") limit 1 at 2}: ` +
 				`refused at 2; 0: succeeded at 2; 0: ["a"="1" created 2 modified 2 etcd lease 1]; 1: ["a"="" created 2 modified 2 and more]`,
 			`before node get("b")`,
 			`after node get("b"): ["b"=100 bytes created 2 modified 2] at 2`,

@@ -90,11 +90,18 @@ func (p *pair) randomGet() etcd.Get {
 	return get
 }
 
-// randomCompare holds about every other time.
+// randomCompare holds about every other time, and of a range less often.
 func (p *pair) randomCompare(now map[string]etcd.KV) etcd.Compare {
 	key := p.randomKey()
 	kv := now[key]
 	c := etcd.Compare{Key: key, Target: etcd.Target(p.rng.IntN(3)), Not: p.chance(25)}
+	if p.chance(25) {
+		s := p.randomSpan()
+		if c.Key, c.End = s.start, s.end; p.chance(50) {
+			c.Target = etcd.CreateRevision // 0, as for an absent key
+			return c
+		}
+	}
 	if p.chance(1) {
 		c.Target = 3
 	}

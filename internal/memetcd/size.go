@@ -11,7 +11,8 @@ import (
 const requestHeader = 14
 
 // requestSize returns the size of a transaction as etcd encodes it (protocol
-// buffers, whose field numbers take one byte here) to put it into its log.
+// buffers, whose field numbers take one byte here but for one) to put it into its
+// log.
 func requestSize(txn *etcd.Txn) int { return requestHeader + message(txnSize(txn)) }
 
 func txnSize(txn *etcd.Txn) int {
@@ -31,6 +32,9 @@ func compareSize(c etcd.Compare) int {
 	n := 2 + text(len(c.Key)) // the target
 	if c.Not {
 		n += 2
+	}
+	if c.End != "" {
+		n += 1 + message(len(c.End)) // a field number of two bytes
 	}
 	if c.Target == etcd.Value {
 		return n + message(len(c.Value))

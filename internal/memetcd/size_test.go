@@ -23,6 +23,11 @@ func TestRequestSize(t *testing.T) {
 			not.Not = true
 			return &etcd.Txn{If: []etcd.Compare{etcd.Absent(p), not, etcd.ModIs(p, -1), etcd.ValueIs(p+"k", ""), etcd.ValueIs(p, strings.Repeat("v", 200))}, Else: []etcd.Op{put}}
 		},
+		"compares of ranges": func(put etcd.Put) *etcd.Txn {
+			value := etcd.ValueIs(p, "v")
+			value.End = p + strings.Repeat("e", 200)
+			return &etcd.Txn{If: []etcd.Compare{etcd.RangeEmpty(p, p+"~"), value, value}, Else: []etcd.Op{put}}
+		},
 		"operations": func(put etcd.Put) *etcd.Txn {
 			return &etcd.Txn{Then: []etcd.Op{
 				etcd.Put{Key: p + "empty"},

@@ -61,13 +61,25 @@ func (h *history) decide(txn *etcd.Txn) *path {
 	return p
 }
 
-// holds says whether a compare holds. A key that is absent has revisions 0, and no
-// value: it differs from none either.
+// holds says whether a compare holds: of every key that is there in its range, or,
+// where there is none, of an absent key.
 func (h *history) holds(c etcd.Compare) bool {
-	kv, ok := h.at(c.Key, h.revision)
-	if !ok {
-		kv = etcd.KV{}
+	empty := true
+	for _, name := range h.names(span{c.Key, c.End}) {
+		kv, ok := h.at(name, h.revision)
+		if !ok {
+			continue
+		}
+		if empty = false; !holdsOf(c, kv) {
+			return false
+		}
 	}
+	// An absent key has revisions 0, and no value: it differs from none either.
+	return !empty || c.Target != etcd.Value && holdsOf(c, etcd.KV{})
+}
+
+// holdsOf says whether a compare holds of one key.
+func holdsOf(c etcd.Compare, kv etcd.KV) bool {
 	var equal bool
 	switch c.Target {
 	case etcd.ModRevision:
@@ -75,9 +87,6 @@ func (h *history) holds(c etcd.Compare) bool {
 	case etcd.CreateRevision:
 		equal = kv.Created == c.Revision
 	case etcd.Value:
-		if !ok {
-			return false
-		}
 		equal = string(kv.Value) == c.Value
 	}
 	return equal != c.Not

@@ -130,6 +130,14 @@ func TestWrongTypesAreRefused(t *testing.T) {
 		"wake":  `{"v":1,"at":"2026-01-01T00:00:00Z"}`,
 		"evict": `{"v":1,"token":9223372036854775808}`,
 		"step":  `{"v":1,"done":"yes"}`,
+
+		"store":   `{"v":1,"recent":"CALL1"}`,
+		"receipt": `{"v":1,"version":"12"}`,
+		"waiter":  `{"v":1,"pulled":1}`,
+		"change":  `{"v":1,"instance":7}`,
+		"owed":    `{"v":1,"since":null,"step":{}}`,
+		"purging": `{"v":1,"inc":1.5}`,
+		"params":  `{"v":1,"written":"now"}`,
 	} {
 		if _, err := kinds[kind].decode([]byte(header)); err == nil || !strings.Contains(err.Error(), kind+" record") {
 			t.Errorf("%s %s: %v, want an error that names the kind", kind, header, err)
@@ -297,6 +305,26 @@ func TestPayloadsAreKeptByteForByte(t *testing.T) {
 			state, err := record.DecodeState((&record.State{Result: body}).Encode())
 			if err != nil || !same(state.Result, body) {
 				t.Errorf("result %q, %v; want %q", state.Result, err, body)
+			}
+			params, err := record.DecodeParams((&record.Params{Params: body}).Encode())
+			if err != nil || !same(params.Params, body) {
+				t.Errorf("params of a run %q, %v; want %q", params.Params, err, body)
+			}
+			store, err := record.DecodeStore((&record.Store{State: body}).Encode())
+			if err != nil || !same(store.State, body) {
+				t.Errorf("state %q, %v; want %q", store.State, err, body)
+			}
+			receipt, err := record.DecodeReceipt((&record.Receipt{Result: body}).Encode())
+			if err != nil || !same(receipt.Result, body) {
+				t.Errorf("result of a receipt %q, %v; want %q", receipt.Result, err, body)
+			}
+			waiter, err := record.DecodeWaiter((&record.Waiter{Event: body}).Encode())
+			if err != nil || !same(waiter.Event, body) {
+				t.Errorf("event of a waiter %q, %v; want %q", waiter.Event, err, body)
+			}
+			owed, err := record.DecodeOwed((&record.Owed{Event: body}).Encode())
+			if err != nil || !same(owed.Event, body) {
+				t.Errorf("event of a wake %q, %v; want %q", owed.Event, err, body)
 			}
 		})
 	}

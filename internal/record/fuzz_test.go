@@ -36,6 +36,27 @@ func FuzzDecodeEvict(f *testing.F) { fuzz(f, "evict", record.Evict{}) }
 // FuzzDecodeStep reads step records.
 func FuzzDecodeStep(f *testing.F) { fuzz(f, "step", record.Step{}) }
 
+// FuzzDecodeStore reads stores.
+func FuzzDecodeStore(f *testing.F) { fuzz(f, "store", record.Store{}) }
+
+// FuzzDecodeReceipt reads receipts.
+func FuzzDecodeReceipt(f *testing.F) { fuzz(f, "receipt", record.Receipt{}) }
+
+// FuzzDecodeWaiter reads registrations at stores.
+func FuzzDecodeWaiter(f *testing.F) { fuzz(f, "waiter", record.Waiter{}) }
+
+// FuzzDecodeChange reads changes.
+func FuzzDecodeChange(f *testing.F) { fuzz(f, "change", record.Change{}) }
+
+// FuzzDecodeOwed reads wakes that are owed.
+func FuzzDecodeOwed(f *testing.F) { fuzz(f, "owed", record.Owed{}) }
+
+// FuzzDecodePurging reads deletions in progress.
+func FuzzDecodePurging(f *testing.F) { fuzz(f, "purging", record.Purging{}) }
+
+// FuzzDecodeParams reads the params of runs.
+func FuzzDecodeParams(f *testing.F) { fuzz(f, "params", record.Params{}) }
+
 func fuzz(f *testing.F, name string, header any) {
 	k := kinds[name]
 	for golden, written := range goldens {

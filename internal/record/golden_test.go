@@ -23,6 +23,9 @@ type kind struct {
 	encode func(decoded any) []byte
 }
 
+// instance is that of the tests' store.
+const instance = "5e0c4a3a9d1b4d6f8a7be0c2d1f3a596"
+
 // An entry is a due entry with its state.
 type entry struct {
 	due   *record.Due
@@ -46,6 +49,15 @@ var kinds = map[string]kind{
 	"wake":  plain(record.DecodeWake),
 	"evict": plain(record.DecodeEvict),
 	"step":  plain(record.DecodeStep),
+
+	"store":   plain(record.DecodeStore),
+	"receipt": plain(record.DecodeReceipt),
+	"waiter":  plain(record.DecodeWaiter),
+	"change":  plain(record.DecodeChange),
+	"owed":    plain(record.DecodeOwed),
+	"purging": plain(record.DecodePurging),
+	"params":  plain(record.DecodeParams),
+
 	"due": {
 		decode: func(v []byte) (any, error) {
 			d, s, err := record.DecodeDue(v, modified)
@@ -131,6 +143,37 @@ var goldens = map[string]any{
 		V: 1, Done: true, Token: 30, Written: 1_785_587_420_500, Response: json.RawMessage(`{"z": 1, "a": 12345678901234567890}`),
 	},
 	"step-attempt": &record.Step{V: 1, Token: 30, Written: 1_785_587_420_500, Response: json.RawMessage(`null`)},
+	"step-waits": &record.Step{
+		V: 1, Token: 30, Written: 1_785_587_420_500, Waiter: &execution.StoreID{Name: "stock", ID: "a/b"}, Response: json.RawMessage(`{}`),
+	},
+	"store": &record.Store{
+		V: 1, Instance: instance, Version: 12, Created: 1_785_587_400_000, Updated: 1_785_587_420_500, Recent: []string{"CALL11", "CALL12"},
+		State: json.RawMessage("{\"left\": 12345678901234567890,\n \"a\": \"注文\"}"),
+	},
+	"store-new": &record.Store{
+		V: 1, Instance: instance, Created: 1_785_587_400_000, Updated: 1_785_587_400_000, Recent: []string{"CALL0"}, State: json.RawMessage(`null`),
+	},
+	"receipt": &record.Receipt{
+		V: 1, Kind: "update", Instance: instance, Version: 12, Written: 1_785_587_420_500,
+		Result: json.RawMessage(`{"state":{"z": 1, "a": 1.50},"previousVersion":11,"version":12}`),
+	},
+	"waiter": &record.Waiter{
+		V: 1, Instance: instance, Since: 11, Paths: json.RawMessage(`[["messages",0],["sta\u003ctus"]]`), Registered: 1_785_587_410_000,
+	},
+	"waiter-pulled": &record.Waiter{
+		V: 1, Instance: instance, Paths: json.RawMessage(`[[]]`), Registered: 1_785_587_410_000, Pulled: true, Workflow: "charge-order",
+		Event: json.RawMessage("{\"kind\": \"store\",\n \"n\": 1e400}"),
+	},
+	"change": &record.Change{V: 1, Instance: instance, Version: 12, Paths: json.RawMessage(`[["messages",0],["messages","length"]]`)},
+	"owed": &record.Owed{
+		V: 1, Instance: instance, Execution: "order/42", Incarnation: 7, Run: 1, Step: "wait for stock", Since: 11, Workflow: "charge-order",
+	},
+	"owed-pulled": &record.Owed{V: 1, Instance: instance, Execution: "py-1", Step: "0", Event: json.RawMessage(`{"kind": "store"}`)},
+	"purging":     &record.Purging{V: 1, Started: 1_785_587_500_000, Incarnation: 7},
+	"params": &record.Params{
+		V: 1, Written: 1_785_587_421_000, Params: json.RawMessage("{\"page\": 2,\n \"seen\": 12345678901234567890}"),
+	},
+
 	// Two that a transaction wrote which could not know its own revision.
 	"live-own": &record.Live{V: 1, Token: record.Own, Proc: "P2", Holder: "wörker-2"},
 	"due-own":  entry{&record.Due{V: 1, StateRevision: record.Own}, admitted()},

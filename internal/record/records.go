@@ -215,6 +215,8 @@ type Step struct {
 	Done    bool            `json:"done,omitempty"`
 	Token   execution.Token `json:"token"`
 	Written int64           `json:"written"`
+	// Waiter is the store at which the step waits; only on a record with Done false.
+	Waiter *execution.StoreID `json:"waiter,omitempty"`
 
 	Response json.RawMessage `json:"-"`
 	Extra    Extra           `json:"-"`

@@ -22,6 +22,10 @@ var (
 	// ErrTerminal: the execution has completed or failed, which never changes.
 	ErrTerminal = errors.New("execution is terminal")
 
+	// ErrNotTerminal: the execution has not ended, and only one that has can be
+	// deleted. Cancel it first.
+	ErrNotTerminal = errors.New("execution is not terminal")
+
 	// ErrDraining is the cancellation cause of deliveries that were cut short by a
 	// shutdown; they were handed over and will be delivered elsewhere.
 	ErrDraining = errors.New("dispatcher is draining")

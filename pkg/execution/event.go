@@ -22,6 +22,7 @@ const (
 	EventBadRecord    EventKind = "bad-record"    // Operation (the key), Err
 	EventSwallowed    EventKind = "swallowed"     // Workflow, Operation (the call site)
 	EventStep         EventKind = "step"          // Workflow, Operation (the step), Outcome (ran, replayed, failed, retried)
+	EventWakeFailed   EventKind = "wake-failed"   // Operation (the step), Err: a wake stays owed
 )
 
 // An Event is told to an [Observer].

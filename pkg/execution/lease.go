@@ -32,7 +32,7 @@ type Delivery struct {
 	Lease
 	Workflow string          `json:"workflow"`
 	Queue    string          `json:"queue"`
-	Params   json.RawMessage `json:"params"`
+	Params   json.RawMessage `json:"params"` // of the lease's run
 	// First: no earlier delivery exists, so no step can be recorded yet.
 	First bool `json:"first"`
 	// UnacknowledgedDeliveries at the claim, this one not included.
@@ -49,6 +49,9 @@ const (
 	Completed OutcomeKind = "completed"
 	Failed    OutcomeKind = "failed"
 	Suspended OutcomeKind = "suspended"
+	// Continued ends a run: the execution goes on as the next one, with Params and
+	// without the steps of the one that ended.
+	Continued OutcomeKind = "continued"
 )
 
 // CodeCancelled is the error code of an execution that was cancelled.
@@ -59,6 +62,8 @@ type Outcome struct {
 	Kind   OutcomeKind     `json:"kind"`
 	Result json.RawMessage `json:"result,omitempty"` // Completed
 	Error  *Error          `json:"error,omitempty"`  // Failed
+	// Params, with Continued, are the next run's; JSON; default: null; at most 1 MiB.
+	Params json.RawMessage `json:"params,omitempty"`
 	// Wake asks, with Suspended, for a delivery at this time, as a requestWake made
 	// during the delivery would. Zero: none.
 	Wake time.Time `json:"wake,omitzero"`

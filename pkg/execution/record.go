@@ -10,8 +10,10 @@ type Record struct {
 	ID       ID              `json:"id"`
 	Workflow string          `json:"workflow"`
 	Queue    string          `json:"queue"`
-	Params   json.RawMessage `json:"params,omitempty"` // not filled in by List
+	Params   json.RawMessage `json:"params,omitempty"` // of the current run; not filled in by List
 	Status   Status          `json:"status"`
+	// FirstParams are those of run 0, where another one is current; as Params.
+	FirstParams json.RawMessage `json:"firstParams,omitempty"`
 	// UnacknowledgedDeliveries counts consecutive deliveries that ended without an
 	// acknowledgement. An expired one counts before anybody claims again.
 	UnacknowledgedDeliveries int64 `json:"unacknowledgedDeliveries"`
@@ -21,7 +23,8 @@ type Record struct {
 	NotBefore time.Time `json:"notBefore,omitzero"`
 	// Token is the fencing token that is current while status is running; otherwise 0.
 	Token Token `json:"token,omitempty"`
-	// Incarnation and Run identify the history; Claims counts every claim.
+	// Incarnation and Run identify the history: each turnover begins another run.
+	// Claims counts every claim.
 	Incarnation int64 `json:"incarnation"`
 	Run         int64 `json:"run"`
 	Claims      int64 `json:"claims"`
@@ -40,6 +43,7 @@ const (
 	HowCompleted How = "completed"
 	HowFailed    How = "failed"
 	HowSuspended How = "suspended"
+	HowContinued How = "continued" // the delivery was its run's last one
 	HowReleased  How = "released"
 	HowExpired   How = "expired"
 	HowFenced    How = "fenced"

@@ -55,6 +55,10 @@ type StepWrite struct {
 	Attempt  int64
 	Done     bool
 	Response json.RawMessage // at most 1 MiB unless configured otherwise
+	// Waiter names the store at which this step waits. With Done false the record
+	// tells of it; with Done true the step's registration there is deleted in the
+	// record's own transaction. Nil: none.
+	Waiter *StoreID
 }
 
 // A Step is a recorded attempt of a step. It never changes.
@@ -65,4 +69,5 @@ type Step struct {
 	Response json.RawMessage `json:"stepResponse"`
 	Token    Token           `json:"token"` // of the delivery that wrote it
 	Written  time.Time       `json:"written"`
+	Waiter   *StoreID        `json:"waiter,omitempty"` // where it waits; only with Done false
 }

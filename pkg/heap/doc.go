@@ -7,5 +7,8 @@
 // nothing (I3, I4), and the current holder may write a step twice: the second
 // time it is given the recorded one, and goes on with that. (RFC 002, Fencing.)
 //
+// A step that waits at a store is recorded with the store's name, and the record of
+// its answer deletes its registration there in the same transaction.
+//
 // The package depends on no clock; the time in a record is information.
 package heap

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/internal/etcd"
+	"github.com/holdfast-io/holdfast/internal/keyspace"
 	"github.com/holdfast-io/holdfast/internal/testetcd"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 	"github.com/holdfast-io/holdfast/pkg/fencing"
@@ -24,6 +25,7 @@ func TestMain(m *testing.M) { os.Exit(testetcd.Main(m)) }
 // A scene is one execution, claimed.
 type scene struct {
 	*heap.Client
+	space      keyspace.Space
 	executions *leasing.Client
 	hook       *testetcd.Hook
 	delivery   execution.Delivery
@@ -32,12 +34,12 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{hook: &testetcd.Hook{Store: testetcd.Start(t)}}
-	space := testetcd.Space(t)
+	s.space = testetcd.Space(t)
 	var err error
-	if s.executions, err = leasing.New(t.Context(), leasing.Config{Store: s.hook, Space: space}); err != nil {
+	if s.executions, err = leasing.New(t.Context(), leasing.Config{Store: s.hook, Space: s.space}); err != nil {
 		t.Fatal(err)
 	}
-	if s.Client, err = heap.New(heap.Config{Store: s.hook, Space: space}); err != nil {
+	if s.Client, err = heap.New(heap.Config{Store: s.hook, Space: s.space}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.executions.Admit(t.Context(), execution.AdmitRequest{ID: "x", Workflow: "w"}); err != nil {
@@ -105,6 +107,8 @@ func TestBadStepsAreRefused(t *testing.T) {
 		"attempt":     {Key: "k", Attempt: -1, Response: json.RawMessage(`1`)},
 		"not JSON":    {Key: "k", Response: json.RawMessage(`{`)},
 		"no response": {Key: "k"},
+		"no store":    {Key: "k", Response: json.RawMessage(`1`), Waiter: &execution.StoreID{}},
+		"no store id": {Key: "k", Response: json.RawMessage(`1`), Waiter: &execution.StoreID{Name: "stock"}, Done: true},
 		"too large":   {Key: "k", Response: json.RawMessage(`"` + limit + `x"`)},
 	} {
 		_, err := s.WriteStep(t.Context(), s.delivery.Lease, w)

@@ -1,0 +1,40 @@
+package stores
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-io/holdfast/pkg/execution"
+)
+
+// CodeNotFound is the code of a [*NotFoundError], as it is recorded.
+const CodeNotFound = "STORE_NOT_FOUND"
+
+// ErrInUse: the namespace holds executions, whose receipts must not be dropped.
+var ErrInUse = errors.New("namespace holds executions")
+
+// A NotFoundError says that a store does not exist. It wraps
+// [execution.ErrNotFound]. Create it, or check its name and id.
+type NotFoundError struct{ Store execution.StoreID }
+
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("store %q with id %q does not exist", e.Store.Name, e.Store.ID)
+}
+
+// Unwrap returns [execution.ErrNotFound].
+func (e *NotFoundError) Unwrap() error { return execution.ErrNotFound }
+
+// Code returns [CodeNotFound].
+func (e *NotFoundError) Code() string { return CodeNotFound }
+
+// gone is the error of a step whose execution was deleted: it changes nothing any
+// more. (B77)
+func gone(op string, step execution.StepID) error {
+	return &execution.LostError{ID: step.Execution, Operation: op, Reason: "the execution was deleted"}
+}
+
+// missingInstance refuses an expected version that names no instance: it could
+// match a store that was created anew.
+func missingInstance() error {
+	return &execution.InvalidError{What: "missing instanceId", Reason: "names no instance; pass the one of the snapshot"}
+}
