@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-io/holdfast"
 	"github.com/holdfast-io/holdfast/internal/connect"
 	"github.com/holdfast-io/holdfast/internal/etcd"
-	"github.com/holdfast-io/holdfast/internal/etcdv3"
 	"github.com/holdfast-io/holdfast/internal/keyspace"
 )
 
@@ -91,7 +90,7 @@ func (f *etcdFlags) exists(ctx context.Context, e *connect.Etcd) (there bool, er
 	if err != nil {
 		return false, err
 	}
-	store, closeStore, err := etcdv3.Dial(etcdv3.DialConfig{Endpoints: e.Endpoints, TLS: e.TLS, Username: e.User, Password: e.Password})
+	store, closeStore, err := e.Store(nil)
 	if err != nil {
 		return false, err
 	}

@@ -9,12 +9,14 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-io/holdfast"
 	"github.com/holdfast-io/holdfast/internal/connect"
 	"github.com/holdfast-io/holdfast/internal/demo"
 	"github.com/holdfast-io/holdfast/internal/process"
 	"github.com/holdfast-io/holdfast/internal/shop"
+	"github.com/holdfast-io/holdfast/internal/storeapi"
 	"github.com/holdfast-io/holdfast/pkg/embedded"
 )
 
@@ -33,6 +35,11 @@ have been made all the same. So its order never fails for that: the charge is tr
 again, under the same key, at most 30 seconds apart, until the provider has decided.
 It is then listed as suspended, and this log says that the provider doesn't answer.
 
+With --api-addr it also serves the store connector API, by which programs in other
+languages use the stores: HTTP and JSON, described in docs/store-api.md. It knows no
+users. On a loopback address, which is what :PORT means, the programs of this machine
+reach it, and the pages of a browser don't. Port 0 is any free one; the log names it.
+
 In three terminals:
 
   worker provider --ledger ledger.jsonl
@@ -46,6 +53,7 @@ type runFlags struct {
 	lease, renewEvery time.Duration
 	drainTimeout      time.Duration
 	level             zapcore.Level
+	apiAddr           string // as net.Listen takes it; empty: no store API
 	child             bool
 }
 
@@ -64,6 +72,11 @@ func runCommand() *cobra.Command {
 			if f.level, err = zapcore.ParseLevel(level); err != nil {
 				return fmt.Errorf("--log-level: %w", err)
 			}
+			if f.apiAddr != "" {
+				if f.apiAddr, err = storeapi.ListenAddress(f.apiAddr); err != nil {
+					return fmt.Errorf("--api-addr: %w", err)
+				}
+			}
 			return runWorker(cmd, f)
 		},
 	}
@@ -78,6 +91,7 @@ func runCommand() *cobra.Command {
 	fs.DurationVar(&f.renewEvery, "renew-every", 0, "how often claims are renewed (default: a third of the lease)")
 	fs.DurationVar(&f.drainTimeout, "drain-timeout", 30*time.Second, "how long a stop waits for charges under way")
 	fs.StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	fs.StringVar(&f.apiAddr, "api-addr", "", "serve the store connector API here, such as 127.0.0.1:7420 (default: it is not served)")
 	child(cmd, &f.child)
 	return cmd
 }
@@ -114,6 +128,11 @@ func runWorker(cmd *cobra.Command, f runFlags) (err error) {
 	if _, err := holdfast.NewWorker(new(holdfast.Client), parts...); err != nil { // before anything is made
 		return err
 	}
+	api, err := listenAPI(f.apiAddr) // a port that is taken should be known before etcd has started
+	if err != nil {
+		return failed(err)
+	}
+	defer api.close()
 	e, err := connect.Serve(cmd.Context(), cfg, log)
 	if err != nil {
 		return failed(err)
@@ -123,7 +142,7 @@ func runWorker(cmd *cobra.Command, f runFlags) (err error) {
 			err = failed(errors.Join(err, closeErr))
 		}
 	}()
-	return f.work(cmd, e, log, parts)
+	return f.work(cmd, e, log, parts, api)
 }
 
 // parts are what the worker is made of.
@@ -134,8 +153,8 @@ func (f *runFlags) parts(cashier *shop.Cashier) []holdfast.WorkerOption {
 	}
 }
 
-// work runs the worker on the etcd.
-func (f *runFlags) work(cmd *cobra.Command, e *connect.Etcd, log *zap.Logger, parts []holdfast.WorkerOption) error {
+// work runs the worker on the etcd, and the store API beside it.
+func (f *runFlags) work(cmd *cobra.Command, e *connect.Etcd, log *zap.Logger, parts []holdfast.WorkerOption, api storeAPI) error {
 	observe := logEvents(log)
 	if f.child {
 		process.ExitWithParent(nil)
@@ -153,5 +172,8 @@ func (f *runFlags) work(cmd *cobra.Command, e *connect.Etcd, log *zap.Logger, pa
 	}
 	log.Info("worker runs until Ctrl-C", zap.String("name", f.Worker), zap.String("etcd", e.Where),
 		zap.String("namespace", f.namespace), zap.String("provider", f.Provider), zap.Duration("lease", f.lease))
-	return failed(w.Run(cmd.Context()))
+	g, ctx := errgroup.WithContext(cmd.Context())
+	g.Go(func() error { return w.Run(ctx) })
+	g.Go(func() error { return api.serve(ctx, e, log) })
+	return failed(g.Wait())
 }

@@ -15,9 +15,12 @@ import (
 	"strings"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
 	"github.com/holdfast-io/holdfast"
+	"github.com/holdfast-io/holdfast/internal/etcd"
+	"github.com/holdfast-io/holdfast/internal/etcdv3"
 	"github.com/holdfast-io/holdfast/pkg/embedded"
 )
 
@@ -87,11 +90,24 @@ type Etcd struct {
 	TLS            *tls.Config
 	User, Password string
 
-	close func() error
+	client *clientv3.Client // of one that is embedded in this process
+	close  func() error
 }
 
 // Close ends an etcd that is embedded in this process; others stay as they are.
 func (e *Etcd) Close() error { return e.close() }
+
+// Store returns the etcd as the engine uses it, for what a client of one namespace does
+// not offer, and what closes its connections; call that before Close. It connects in
+// the background. A nil logger is silent.
+func (e *Etcd) Store(logger *zap.Logger) (etcd.Store, func() error, error) {
+	if e.client != nil {
+		return etcdv3.New(e.client, e.client), func() error { return nil }, nil
+	}
+	return etcdv3.Dial(etcdv3.DialConfig{
+		Endpoints: e.Endpoints, TLS: e.TLS, Username: e.User, Password: e.Password, Logger: logger,
+	})
+}
 
 // Find returns the etcd of a command that only talks to it. With a data directory
 // it is the one of the process that serves the directory now.
@@ -135,6 +151,7 @@ func Serve(ctx context.Context, cfg Config, logger *zap.Logger) (*Etcd, error) {
 	return &Etcd{
 		Options: []holdfast.Option{holdfast.Etcd(server.Client())},
 		Where:   fmt.Sprintf("embedded in this process, %s, data in %s", server.Endpoint(), cfg.DataDir),
+		client:  server.Client(),
 		close:   func() error { return errors.Join(remove(path), server.Close()) },
 	}, nil
 }

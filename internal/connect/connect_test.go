@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/holdfast-io/holdfast"
 	"github.com/holdfast-io/holdfast/internal/connect"
+	"github.com/holdfast-io/holdfast/internal/etcd"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
 
@@ -100,6 +102,7 @@ func TestFindTheEtcdOfADirectory(t *testing.T) {
 	if r, err := there.Get(t.Context(), "a"); err != nil || r.Workflow != "w" {
 		t.Errorf("the other process reads %+v, %v", r, err)
 	}
+	sameStore(t, served, found)
 	for _, shut := range []func() error{there.Close, found.Close, here.Close, served.Close} {
 		if err := shut(); err != nil {
 			t.Error(err)
@@ -107,6 +110,25 @@ func TestFindTheEtcdOfADirectory(t *testing.T) {
 	}
 	if _, err := connect.Find(cfg); err == nil || !strings.Contains(err.Error(), "no process serves it now") {
 		t.Errorf("Find after Close: %v", err)
+	}
+}
+
+// sameStore checks that what the one writes the other one reads.
+func sameStore(t *testing.T, one, other *connect.Etcd) {
+	t.Helper()
+	const key = "a key"
+	for i, e := range []*connect.Etcd{one, other} {
+		store, closeStore, err := e.Store(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			_, err = store.Txn(t.Context(), &etcd.Txn{Then: []etcd.Op{etcd.Put{Key: key}}})
+		}
+		res, _, getErr := store.Get(t.Context(), etcd.Get{Key: key})
+		if err := errors.Join(err, getErr, closeStore()); err != nil || len(res.KVs) != 1 {
+			t.Errorf("store %d: %v, %v", i, res.KVs, err)
+		}
 	}
 }
 
