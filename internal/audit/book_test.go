@@ -210,7 +210,7 @@ func (b *book) complete(id string) {
 	b.end(id, execution.HowCompleted, func(s *record.State) {
 		s.Base, s.Outcome, s.Result = execution.StatusCompleted, execution.Completed, []byte(`1`)
 		s.Unacked, s.NotBefore, s.Due, s.Ended = 0, 0, 0, 3000
-	}, put(b.space.Done(unix(3000), id), nil))
+	}, append(b.notice(id), put(b.space.Done(unix(3000), id), nil))...)
 }
 
 func (b *book) wake(id string, at int64) {

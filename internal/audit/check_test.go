@@ -95,13 +95,12 @@ func TestCheckAcceptsEveryCorrectNamespace(t *testing.T) {
 
 func TestCheckFindsWhatBelongsToNoExecution(t *testing.T) {
 	for name, plant := range map[string]func(b *book) string{
-		"live":  func(b *book) string { return b.space.Live("ghost") },
-		"wake":  func(b *book) string { return b.space.Wake("ghost") },
-		"spec":  func(b *book) string { return b.space.Spec("ghost") },
-		"done":  func(b *book) string { return b.space.Done(unix(1), "ghost") },
-		"evict": func(b *book) string { return b.space.Evict("p1", "ghost") },
-		"step":  func(b *book) string { return b.space.Step(keyspace.Step{ID: "ghost", Key: "k"}) },
-		"due":   func(b *book) string { return b.due("ghost", 1000) },
+		"live": func(b *book) string { return b.space.Live("ghost") },
+		"wake": func(b *book) string { return b.space.Wake("ghost") },
+		"spec": func(b *book) string { return b.space.Spec("ghost") },
+		"done": func(b *book) string { return b.space.Done(unix(1), "ghost") },
+		"step": func(b *book) string { return b.space.Step(keyspace.Step{ID: "ghost", Key: "k"}) },
+		"due":  func(b *book) string { return b.due("ghost", 1000) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBook(t)

@@ -84,7 +84,8 @@ func (v *view) checkGarbage(f *findings) {
 	}
 }
 
-// checkOrphans verifies that nothing is left of an execution that has no state.
+// checkOrphans verifies that nothing is left of an execution that has no state, but
+// for what its holder has yet to be told.
 func (v *view) checkOrphans(f *findings) {
 	orphan := func(key string) { f.add(I6, v.id, key, "no execution has this id") }
 	if v.spec != nil {
@@ -96,6 +97,9 @@ func (v *view) checkOrphans(f *findings) {
 	if v.wake != nil {
 		orphan(v.wake.key)
 	}
+	if v.purge != nil {
+		orphan(v.purge.key)
+	}
 	for key := range v.dues {
 		orphan(key)
 	}
@@ -105,7 +109,7 @@ func (v *view) checkOrphans(f *findings) {
 	for key := range v.dones {
 		orphan(key)
 	}
-	for key := range v.evicts {
+	for key := range v.params {
 		orphan(key)
 	}
 }

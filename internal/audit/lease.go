@@ -12,6 +12,12 @@ func (n *namespace) check(v *view, f *findings) {
 	if len(v.unreadable) > 0 || v.empty() {
 		return
 	}
+	for _, r := range v.receipts {
+		v.checkReceipt(r, f)
+	}
+	for _, s := range v.starts {
+		n.checkStart(v, s, f)
+	}
 	if v.state == nil {
 		v.checkOrphans(f)
 		return
@@ -23,6 +29,8 @@ func (n *namespace) check(v *view, f *findings) {
 	v.checkCounter(f)
 	v.checkDue(n, f)
 	v.checkGarbage(f)
+	v.checkPurge(f)
+	v.checkParams(n, f)
 	for _, s := range v.steps {
 		v.checkStep(s, f)
 	}
@@ -104,7 +112,7 @@ func unacknowledged(s *record.State) (count int64, acknowledged bool) {
 		switch d.How {
 		case execution.HowReleased, execution.HowExpired, execution.HowFenced:
 			count++
-		case execution.HowCompleted, execution.HowFailed, execution.HowSuspended:
+		case execution.HowCompleted, execution.HowFailed, execution.HowSuspended, execution.HowContinued:
 			return count, true
 		case execution.HowRunning, execution.HowCancelled:
 		}

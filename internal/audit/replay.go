@@ -16,10 +16,14 @@ type Replay struct {
 	n     *namespace
 	f     findings
 	stale int
+
+	instances map[string]bool // of stores, all that there were
 }
 
 // NewReplay returns a replay of the empty namespace.
-func NewReplay(space keyspace.Space) *Replay { return &Replay{n: newNamespace(space)} }
+func NewReplay(space keyspace.Space) *Replay {
+	return &Replay{n: newNamespace(space), instances: map[string]bool{}}
+}
 
 // Apply takes in the events of a batch, whole revisions in their order.
 func (r *Replay) Apply(b etcd.Batch) {
@@ -49,19 +53,21 @@ type past struct {
 	state *kept[record.State]
 	live  *kept[record.Live]
 	wake  *kept[record.Wake]
+	purge *kept[record.Purging]
 }
 
-// revision takes in all events of one revision, then verifies the executions that
-// it touched.
+// revision takes in all events of one revision, then verifies the executions and the
+// stores that it touched.
 func (r *Replay) revision(revision int64, events []etcd.Event) {
 	r.f.revision = revision
 	before := map[string]past{}
 	for _, e := range events {
 		if k, err := r.n.space.Parse(e.KV.Key); err == nil && k.ID != "" {
 			v := r.n.view(k.ID)
-			before[k.ID] = past{v.state, v.live, v.wake}
+			before[k.ID] = past{v.state, v.live, v.wake, v.purge}
 		}
 	}
+	stores := r.touched(events)
 	for _, e := range events {
 		if e.Deleted {
 			r.n.remove(e.KV.Key)
@@ -71,11 +77,16 @@ func (r *Replay) revision(revision int64, events []etcd.Event) {
 	}
 	for _, e := range events {
 		r.stepEvent(e, before)
+		r.storeEvent(e, stores)
+		r.startEvent(e)
 	}
+	r.followStores(stores)
 	for id, was := range before {
 		v := r.n.view(id)
 		r.n.check(v, &r.f)
+		r.followDeletion(v, was)
 		r.follow(v, was)
+		r.followEnding(id)
 		if v.empty() {
 			delete(r.n.views, id)
 		}
@@ -84,19 +95,19 @@ func (r *Replay) revision(revision int64, events []etcd.Event) {
 
 // stepEvent verifies that a step was recorded with the token that was current
 // just before, that it was not there yet, and that it stays while its execution
-// exists.
+// exists and is not being deleted; so do a receipt and a start.
 func (r *Replay) stepEvent(e etcd.Event, before map[string]past) {
 	k, err := r.n.space.Parse(e.KV.Key)
-	if err != nil || k.Kind != keyspace.KindStep {
+	switch {
+	case err != nil:
+		return
+	case e.Deleted:
+		r.purged(k, e.KV.Key, before[k.ID])
+		return
+	case k.Kind != keyspace.KindStep:
 		return
 	}
 	v, was := r.n.view(k.ID), before[k.ID].state
-	if e.Deleted {
-		if v.state != nil {
-			r.f.add(I5, k.ID, e.KV.Key, "a step of an execution that exists was deleted")
-		}
-		return
-	}
 	s, ok := v.steps[e.KV.Key]
 	if !ok {
 		return // unreadable, and reported

@@ -203,13 +203,8 @@ func TestReplayTakesManyRevisionsInOneBatch(t *testing.T) {
 func TestReplayFollowsADeletionAndANewIncarnation(t *testing.T) {
 	b := newBook(t)
 	b.everything()
-	var gone []etcd.Event
-	for key := range b.kvs {
-		if k, err := b.space.Parse(key); err == nil && k.ID == "completed" {
-			gone = append(gone, del(key))
-		}
-	}
-	b.txn(gone...)
+	b.purge("completed")
+	b.finish("completed")
 	b.admit("completed")
 	b.step("completed", "one", b.claim("completed", "p1"))
 	if v := b.replay.Violations(); len(v) != 0 {

@@ -15,13 +15,18 @@
 //	    takes over from a process that is there (replay)
 //	I3  no step was accepted with a token that was not current; no delivery was
 //	    ended by another token than the current one (replay)
-//	I5  a step record and an outcome never change
+//	I5  a step record and an outcome never change, and go with their execution only
 //	I6  the due index holds exactly what can be claimed; there is no garbage
 //	I7  unacknowledgedDeliveries agrees with the history
 //	I8  nothing can be claimed before its not-before
-//	I9  an answered wake is not forgotten (replay)
+//	I9  an answered wake is not forgotten (replay), nor is a change of a store before
+//	    those whom it concerns are woken (replay), nor the end of an execution before
+//	    those who wait for it are
+//	I10 a receipt never changes, goes with its execution only, and is for one
+//	    mutation, with which it was written (replay); versions of a store leave no gap
+//	    (replay); likewise a start, with the admission of what it names
 //
-// I4, I10 and I11 are about answers and clocks, which no key shows.
+// I4 and I11 are about answers and clocks, which no key shows.
 package audit
 
 import (
@@ -50,6 +55,7 @@ const (
 	I7     Invariant = "I7"
 	I8     Invariant = "I8"
 	I9     Invariant = "I9"
+	I10    Invariant = "I10"
 	Format Invariant = "format"
 )
 
@@ -64,6 +70,9 @@ type Violation struct {
 
 // String renders the violation in one line.
 func (v Violation) String() string {
+	if v.ID == "" {
+		return fmt.Sprintf("%s: key %q at revision %d: %s", v.Invariant, v.Key, v.Revision, v.Detail)
+	}
 	return fmt.Sprintf("%s: execution %q, key %q at revision %d: %s", v.Invariant, v.ID, v.Key, v.Revision, v.Detail)
 }
 

@@ -24,15 +24,34 @@ func Check(ctx context.Context, store etcd.Store, space keyspace.Space) (Report,
 		return Report{}, fmt.Errorf("check namespace: %w", err)
 	}
 	r := Report{Revision: f.revision, Keys: n.kinds}
-	if n.epoch == "" && len(n.views)+len(n.procs) > 0 {
+	if n.epoch == "" && n.inUse() {
 		f.add(Format, "", space.Epoch(), "the epoch is missing: no fenced write can be accepted")
 	}
 	for _, v := range n.views {
 		n.check(v, f)
 	}
+	for _, s := range n.stores {
+		n.checkStore(s, f)
+	}
+	n.checkCommits(f)
 	n.count(&r)
 	r.Violations = f.sorted()
 	return r, nil
+}
+
+// inUse says whether there are executions, or were: stores alone need no epoch.
+func (n *namespace) inUse() bool {
+	for _, v := range n.views {
+		for _, r := range v.receipts {
+			if r.at.Incarnation != 0 {
+				return true
+			}
+		}
+		if len(v.receipts) == 0 || v.state != nil {
+			return true
+		}
+	}
+	return len(n.procs) > 0
 }
 
 // snapshot reads every key at one revision.

@@ -14,6 +14,8 @@ func (v *view) checkStep(s step, f *findings) {
 		return
 	case s.modified != s.created:
 		f.add(I5, v.id, s.key, "recorded at revision %d and changed at %d", s.created, s.modified)
+	case s.rec.Done && s.rec.Waiter != nil:
+		f.add(Format, v.id, s.key, "done, and waits at store %q", s.rec.Waiter)
 	}
 	if why := v.stale(s); why != "" {
 		f.add(I3, v.id, s.key, "recorded at revision %d with token %d: %s", s.created, s.rec.Token, why)

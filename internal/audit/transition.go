@@ -30,6 +30,7 @@ func (r *Replay) follow(v *view, was past) {
 		return
 	}
 	r.followClaims(v, was)
+	r.followRun(v, p, s)
 	r.followCounter(v, p, s)
 	r.followDue(v, was)
 }
@@ -123,7 +124,7 @@ func (r *Replay) followCounter(v *view, p, s *record.State) {
 		switch ended[len(ended)-1].How {
 		case execution.HowReleased, execution.HowExpired, execution.HowFenced:
 			want++
-		case execution.HowCompleted, execution.HowFailed, execution.HowSuspended:
+		case execution.HowCompleted, execution.HowFailed, execution.HowSuspended, execution.HowContinued:
 			want = 0
 		default: // cancelled
 			return
@@ -152,7 +153,7 @@ func (r *Replay) followDue(v *view, was past) {
 		r.promised(v, was.wake.rec.At, max(s.NotBefore, s.Last().Ended))
 	}
 	how := s.Last().How
-	if (how == execution.HowReleased || how == execution.HowFenced) && s.Due == 0 {
+	if (how == execution.HowReleased || how == execution.HowFenced || how == execution.HowContinued) && s.Due == 0 {
 		r.f.add(I9, v.id, v.state.key, "%s, and not due any more", how)
 	}
 }

@@ -22,11 +22,15 @@ type view struct {
 	state *kept[record.State]
 	live  *kept[record.Live]
 	wake  *kept[record.Wake]
+	purge *kept[record.Purging]
 
-	dues   map[string]entry
-	steps  map[string]step
-	dones  map[string]keyspace.Key
-	evicts map[string]evict
+	dues     map[string]entry
+	steps    map[string]step
+	dones    map[string]keyspace.Key
+	evicts   map[string]evict
+	receipts map[string]receipt
+	starts   map[string]started
+	params   map[string]keyspace.CallKey // of runs after the first
 
 	// unreadable: a record of it could not be decoded, so that nothing can be said
 	// about the others.
@@ -50,30 +54,38 @@ type evict struct {
 	proc string
 }
 
+type receipt struct {
+	kept[record.Receipt]
+	at    keyspace.CallKey
+	store keyspace.StoreKey
+}
+
 // claimed says whether the execution's state says claimed.
 func (v *view) claimed() bool { return v.state != nil && v.state.rec.Claimed }
 
 // empty says whether nothing is left of the execution.
 func (v *view) empty() bool {
-	return v.spec == nil && v.state == nil && v.live == nil && v.wake == nil &&
-		len(v.dues)+len(v.steps)+len(v.dones)+len(v.evicts)+len(v.unreadable) == 0
+	return v.spec == nil && v.state == nil && v.live == nil && v.wake == nil && v.purge == nil &&
+		len(v.dues)+len(v.steps)+len(v.dones)+len(v.evicts)+len(v.receipts)+len(v.starts)+len(v.params)+len(v.unreadable) == 0
 }
 
 // A namespace is the decoded content of a namespace.
 type namespace struct {
-	space keyspace.Space
-	epoch string
-	procs map[string]bool
-	views map[string]*view
-	kinds map[keyspace.Kind]int
+	space  keyspace.Space
+	epoch  string
+	procs  map[string]bool
+	views  map[string]*view
+	stores map[keyspace.StoreKey]*storeView
+	kinds  map[keyspace.Kind]int
 }
 
 func newNamespace(space keyspace.Space) *namespace {
 	return &namespace{
-		space: space,
-		procs: map[string]bool{},
-		views: map[string]*view{},
-		kinds: map[keyspace.Kind]int{},
+		space:  space,
+		procs:  map[string]bool{},
+		views:  map[string]*view{},
+		stores: map[keyspace.StoreKey]*storeView{},
+		kinds:  map[keyspace.Kind]int{},
 	}
 }
 
@@ -83,7 +95,7 @@ func (n *namespace) view(id string) *view {
 	if v == nil {
 		v = &view{
 			id: id, dues: map[string]entry{}, steps: map[string]step{}, dones: map[string]keyspace.Key{},
-			evicts: map[string]evict{}, unreadable: map[string]bool{},
+			evicts: map[string]evict{}, receipts: map[string]receipt{}, starts: map[string]started{}, params: map[string]keyspace.CallKey{}, unreadable: map[string]bool{},
 		}
 		n.views[id] = v
 	}
@@ -103,7 +115,10 @@ func (n *namespace) put(kv etcd.KV, f *findings) {
 	}
 	if err := n.decode(k, kv); err != nil {
 		f.add(Format, k.ID, kv.Key, "%v", err)
-		if k.ID != "" {
+		switch {
+		case ofStore(k.Kind):
+			n.store(k.Store).unreadable[kv.Key] = true
+		case k.ID != "":
 			n.view(k.ID).unreadable[kv.Key] = true
 		}
 	}
@@ -122,6 +137,9 @@ func (n *namespace) decode(k keyspace.Key, kv etcd.KV) error {
 		_, err := record.DecodeProc(kv.Value)
 		return err
 	}
+	if ofStore(k.Kind) {
+		return n.store(k.Store).decode(k, kv)
+	}
 	v := n.view(k.ID)
 	delete(v.unreadable, kv.Key)
 	switch k.Kind {
@@ -133,6 +151,8 @@ func (n *namespace) decode(k keyspace.Key, kv etcd.KV) error {
 		return keep(&v.live, kv, func(b []byte) (*record.Live, error) { return record.DecodeLive(b, kv.Modified) })
 	case keyspace.KindWake:
 		return keep(&v.wake, kv, record.DecodeWake)
+	case keyspace.KindPurging:
+		return keep(&v.purge, kv, record.DecodePurging)
 	case keyspace.KindDone:
 		v.dones[kv.Key] = k
 		return nil
@@ -160,6 +180,26 @@ func (v *view) member(k keyspace.Key, kv etcd.KV) error {
 		e, err := record.DecodeEvict(kv.Value)
 		if err == nil {
 			v.evicts[kv.Key] = evict{kept[record.Evict]{e, kv.Key, kv.Created, kv.Modified}, k.Proc}
+		}
+		return err
+	case keyspace.KindParams:
+		_, err := record.DecodeParams(kv.Value)
+		if err == nil {
+			v.params[kv.Key] = k.Call
+		}
+		return err
+	case keyspace.KindStart:
+		s, err := record.DecodeStart(kv.Value)
+		if err == nil {
+			s.Params = nil // as the response of a step
+			v.starts[kv.Key] = started{kept[record.Start]{s, kv.Key, kv.Created, kv.Modified}, k.Call}
+		}
+		return err
+	case keyspace.KindReceipt:
+		r, err := record.DecodeReceipt(kv.Value)
+		if err == nil {
+			r.Result = nil // as that of a step
+			v.receipts[kv.Key] = receipt{kept[record.Receipt]{r, kv.Key, kv.Created, kv.Modified}, k.Call, k.Store}
 		}
 		return err
 	}
@@ -201,6 +241,10 @@ func (n *namespace) remove(key string) {
 		delete(n.procs, k.Proc)
 		return
 	}
+	if ofStore(k.Kind) {
+		n.store(k.Store).remove(k, key)
+		return
+	}
 	v := n.view(k.ID)
 	delete(v.unreadable, key)
 	switch k.Kind {
@@ -212,11 +256,16 @@ func (n *namespace) remove(key string) {
 		v.live = nil
 	case keyspace.KindWake:
 		v.wake = nil
+	case keyspace.KindPurging:
+		v.purge = nil
 	}
 	delete(v.dues, key)
 	delete(v.steps, key)
 	delete(v.dones, key)
 	delete(v.evicts, key)
+	delete(v.receipts, key)
+	delete(v.starts, key)
+	delete(v.params, key)
 	if v.empty() {
 		delete(n.views, k.ID)
 	}

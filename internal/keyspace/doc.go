@@ -23,20 +23,31 @@
 //	                                                         execution
 //	wake/<id>                                   Wake         requestWake of a claimed execution   claim, release, acknowledge, cancel,
 //	                                                                                              fence
-//	step/<id>/<inc>/<run>/<key>/<attempt>       Step         writeStep; never changes             a piece of a deletion
+//	step/<id>/<inc>/<run>/<key>/<attempt>       Step         writeStep; never changes             a piece of a deletion, or of the
+//	                                                                                              clean-up after its run
+//	params/<id>/<inc>/<run>                     Params       the turnover to the run, an          the next turnover; the last piece of
+//	                                                         acknowledgement; never changes       a deletion
 //	done/<time>/<id>                            empty        acknowledge with a terminal          the last piece of a deletion
 //	                                                         outcome, cancel
+//	start/<id>/<inc>/<run>/<key>                Start        a step's start of a workflow, in     a piece of the execution's deletion,
+//	                                                         the admission of what it has         or of the clean-up after its run
+//	                                                         started; never changes
 //	purging/<id>                                Purging      delete of an execution, first        the last piece of the deletion
+//	event/<id>/<inc>/<name>/<event>             Event        a sender, with the wake that it      the record of the step that applies
+//	                                                         asks for; never changes              it; a piece of a deletion
+//	applied/<id>/<inc>/<name>/<event>           Applied      the record of the step that applies  a piece of a deletion
+//	                                                         the event; never changes
 //
 // Those of stores, where <store> is a name and an id, two segments:
 //
 //	store/<store>                               Store        getOrCreate, every commit            delete of the store
-//	receipt/<id>/<inc>/<run>/<key>/<store>      Receipt      a step's commit or delete, in its    a piece of the execution's deletion
-//	                                                         own transaction; never changes
+//	receipt/<id>/<inc>/<run>/<key>/<store>      Receipt      a step's commit or delete, in its    a piece of the execution's deletion,
+//	                                                         own transaction; never changes       or of the clean-up after its run
 //	waiter/<store>/<id>/<inc>/<run>/<key>       Waiter       the registration of a step, in the   its wake, a stale registration in its
 //	                                                         place of an earlier one of it        place, unregister, the record of the
 //	                                                                                              step's answer, delete of the store,
-//	                                                                                              a piece of the execution's deletion
+//	                                                                                              a piece of the execution's deletion,
+//	                                                                                              or of the clean-up after its run
 //	outbox/change/<store>/<version>             Change       a commit that finds waiters          whoever has woken them all; delete of
 //	                                                                                              the store
 //	outbox/wake/<store>/<wake>                  Owed         a stale registration; a wake that    its delivery; delete of the store
@@ -52,13 +63,27 @@
 // shares nothing with the older one. Executions of other runtimes, which use the
 // stores only, have inc and run 0.
 //
+// run counts the turnovers, each of which is an acknowledgement that begins the next
+// run. The params of run 0 are in spec, those of a later one in params, where there are
+// only those of the current run: so run 0 is current as long as the incarnation has
+// none there, and a later run as long as its own are.
+//
+// The end of an execution is waited for as a change of the store with the name
+// "holdfast:execution" and the execution's id. That store has no record: its instance
+// is the incarnation, in decimal digits, and its only change, of the version of the same
+// number, is written with the terminal state, if there are waiters.
+//
+// Events have no run: those that no step has applied wait for the next one. They are
+// ordered by their create-revisions. The receipt of one that was applied stays, so that
+// an event that is sent again is not applied again.
+//
 // A receipt belongs to the name of a store and not to one instance of it: it stays
 // when the store is deleted and created again. The drop of a namespace without
 // executions deletes everything of stores, receipts of other runtimes among it.
 //
 // # Encoding
 //
-// A name (namespace, id, queue, P, step key, a store's name and id, wake) is one
+// A name (namespace, id, queue, P, step key, a store's name and id, an event's, wake) is one
 // segment. It is written as it is, except that the bytes '/', '%', those below 0x20
 // and 0x7f become '%' and two upper-case hexadecimal digits. So no segment holds a
 // separator, "<id>/" is never the beginning of another id's keys, and the encoding

@@ -41,6 +41,9 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 		store, storedCall := keyspace.StoreKey{Name: queue, ID: id}, keyspace.CallKey{ID: id, Incarnation: st.Incarnation, Run: st.Run, Step: step}
 		call := keyspace.CallKey{ID: id, Incarnation: inc, Run: run, Step: step}
+		event := keyspace.EventKey{ID: id, Incarnation: inc, Name: queue, Event: step}
+		storedEvent := event
+		storedEvent.Incarnation = st.Incarnation
 		type key = keyspace.Key
 		for _, c := range []struct {
 			key   string
@@ -68,6 +71,9 @@ func FuzzRoundTrip(f *testing.F) {
 				s.Params(id, inc, run), valid(id),
 				key{Kind: keyspace.KindParams, ID: id, Call: keyspace.CallKey{ID: id, Incarnation: st.Incarnation, Run: st.Run}},
 			},
+			{s.Event(event), valid(id, queue, step), key{Kind: keyspace.KindEvent, ID: id, Event: storedEvent}},
+			{s.Applied(event), valid(id, queue, step), key{Kind: keyspace.KindApplied, ID: id, Event: storedEvent}},
+			{s.Start(call), valid(id, step), key{Kind: keyspace.KindStart, ID: id, Call: storedCall}},
 			{s.Store(store), valid(queue, id), key{Kind: keyspace.KindStore, Store: store}},
 			{s.Receipt(call, store), valid(queue, id, step), key{Kind: keyspace.KindReceipt, ID: id, Call: storedCall, Store: store}},
 			{s.Waiter(store, call), valid(queue, id, step), key{Kind: keyspace.KindWaiter, ID: id, Call: storedCall, Store: store}},
@@ -102,9 +108,12 @@ func FuzzParse(f *testing.F) {
 		f.Add(strings.TrimPrefix(s.Step(keyspace.Step{ID: name, Incarnation: 3, Run: 1, Key: name, Attempt: int64(i)}), s.All().Start))
 		f.Add(strings.TrimPrefix(s.Evict(name, name), s.All().Start))
 		f.Add(strings.TrimPrefix(s.Params(name, int64(i), 1), s.All().Start))
+		event := keyspace.EventKey{ID: name, Incarnation: int64(i), Name: name, Event: name}
+		f.Add(strings.TrimPrefix(s.Event(event), s.All().Start))
+		f.Add(strings.TrimPrefix(s.Applied(event), s.All().Start))
 		f.Add("done/" + name + "/" + name)
 		store, call := keyspace.StoreKey{Name: name, ID: name}, keyspace.CallKey{ID: name, Incarnation: 3, Run: 1, Step: name}
-		for _, key := range []string{s.Store(store), s.Receipt(call, store), s.Waiter(store, call), s.Change(store, int64(i)), s.Owed(store, name), s.Pulled(store, name)} {
+		for _, key := range []string{s.Start(call), s.Store(store), s.Receipt(call, store), s.Waiter(store, call), s.Change(store, int64(i)), s.Owed(store, name), s.Pulled(store, name)} {
 			f.Add(strings.TrimPrefix(key, s.All().Start))
 		}
 		f.Add("outbox/" + name + "/" + name + "/" + name + "/" + name)
@@ -144,6 +153,12 @@ func build(s keyspace.Space, k keyspace.Key) string {
 		return s.Purging(k.ID)
 	case keyspace.KindParams:
 		return s.Params(k.ID, k.Call.Incarnation, k.Call.Run)
+	case keyspace.KindStart:
+		return s.Start(k.Call)
+	case keyspace.KindEvent:
+		return s.Event(k.Event)
+	case keyspace.KindApplied:
+		return s.Applied(k.Event)
 	case keyspace.KindStore:
 		return s.Store(k.Store)
 	case keyspace.KindReceipt:

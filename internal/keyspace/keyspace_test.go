@@ -112,6 +112,7 @@ func TestKeyGoldens(t *testing.T) {
 		{"params", s.Params("a/b", 7, 1), "params/a%2Fb/0000000000000000007/0000000001"},
 		{"params beyond the widths", s.Params("a", 1<<63-1, keyspace.MaxCounter+1), "params/a/9223372036854775807/9999999999"},
 		{"params below zero", s.Params("a", -1, -1), "params/a/0000000000000000000/0000000000"},
+		{"start", s.Start(keyspace.CallKey{ID: "a/b", Incarnation: 7, Run: 1, Step: "ship/it"}), "start/a%2Fb/0000000000000000007/0000000001/ship%2Fit"},
 		{"every escaped byte", s.State("/%\x01\n\x1f\x7f"), "state/%2F%25%01%0A%1F%7F"},
 		{"bytes that stay", s.State(" !\"#$&'()*+,-.09:;<=>?@AZ[\\]^_`az{|}~é🦀"), "state/ !\"#$&'()*+,-.09:;<=>?@AZ[\\]^_`az{|}~é🦀"},
 	} {
@@ -156,6 +157,9 @@ func TestSpanGoldens(t *testing.T) {
 		"params of":     {s.ParamsOf("a", 7), "params/a/0000000000000000007/", "params/a/00000000000000000070"},
 		"any params":    {s.AnyParams("a"), "params/a/", "params/a0"},
 		"all params":    {s.AllParams(), "params/", "params0"},
+		"starts of":     {s.StartsOf("a"), "start/a/", "start/a0"},
+		"starts of run": {s.StartsOfRun("a", 7, 2), "start/a/0000000000000000007/0000000002/", "start/a/0000000000000000007/00000000020"},
+		"starts":        {s.Starts(), "start/", "start0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

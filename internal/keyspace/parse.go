@@ -24,6 +24,9 @@ const (
 	KindDone    Kind = "done"
 	KindPurging Kind = "purging"
 	KindParams  Kind = "params"
+	KindStart   Kind = "start"
+	KindEvent   Kind = "event"
+	KindApplied Kind = "applied"
 	KindStore   Kind = "store"
 	KindReceipt Kind = "receipt"
 	KindWaiter  Kind = "waiter"
@@ -41,9 +44,10 @@ type Key struct {
 	Step    Step      // KindStep
 	At      time.Time // KindDone
 	Store   StoreKey  // KindStore, KindReceipt, KindWaiter, KindChange, KindOwed, KindPulled
-	Call    CallKey   // KindReceipt, KindWaiter; KindParams, without a step
+	Call    CallKey   // KindReceipt, KindWaiter, KindStart; KindParams, without a step
 	Version int64     // KindChange
 	Wake    string    // KindOwed, KindPulled
+	Event   EventKey  // KindEvent, KindApplied
 }
 
 // Parse takes a key of this namespace apart. It refuses every key that the
@@ -71,6 +75,8 @@ func (k Kind) segments() (int, bool) {
 		return 2, true
 	case KindParams, KindChange, KindOwed, KindPulled:
 		return 3, true
+	case KindStart, KindEvent, KindApplied:
+		return 4, true
 	case KindDue, KindStep:
 		return 5, true
 	case KindReceipt, KindWaiter:
@@ -119,6 +125,12 @@ func parse(all []string) (k Key, err error) {
 	case KindParams:
 		k.Call.ID, k.Call.Incarnation, k.Call.Run, err = parseRun(seg)
 		k.ID = k.Call.ID
+	case KindStart:
+		k.Call, err = parseCallKey(seg)
+		k.ID = k.Call.ID
+	case KindEvent, KindApplied:
+		k.Event, err = parseEventKey(seg)
+		k.ID = k.Event.ID
 	default:
 		err = k.parseStores(seg)
 		k.ID = k.Call.ID

@@ -16,6 +16,7 @@ func TestParseReads(t *testing.T) {
 	step := keyspace.Step{ID: "a/b", Incarnation: 7, Run: 2, Key: "charge", Attempt: 3}
 	store := keyspace.StoreKey{Name: "s/1", ID: emoji}
 	call := keyspace.CallKey{ID: "a/b", Incarnation: 7, Run: 2, Step: "take/one"}
+	event := keyspace.EventKey{ID: "a/b", Incarnation: 7, Name: "approved/1", Event: "%"}
 	type key = keyspace.Key
 	for name, c := range map[string]struct {
 		key  string
@@ -39,6 +40,9 @@ func TestParseReads(t *testing.T) {
 		"owed":    {s.Owed(store, "%"), key{Kind: keyspace.KindOwed, Store: store, Wake: "%"}},
 		"pulled":  {s.Pulled(store, "w"), key{Kind: keyspace.KindPulled, Store: store, Wake: "w"}},
 		"purging": {s.Purging("a/b"), key{Kind: keyspace.KindPurging, ID: "a/b"}},
+		"start":   {s.Start(call), key{Kind: keyspace.KindStart, ID: "a/b", Call: call}},
+		"event":   {s.Event(event), key{Kind: keyspace.KindEvent, ID: "a/b", Event: event}},
+		"applied": {s.Applied(event), key{Kind: keyspace.KindApplied, ID: "a/b", Event: event}},
 		"params":  {s.Params("a/b", 7, 2), key{Kind: keyspace.KindParams, ID: "a/b", Call: keyspace.CallKey{ID: "a/b", Incarnation: 7, Run: 2}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,6 +136,20 @@ func TestParseRefuses(t *testing.T) {
 		"pulled, empty wake":            root + "pulled/s/i/",
 		"pulled, too many segments":     root + "pulled/s/i/w/x",
 		"purging, empty id":             root + "purging/",
+		"start without a step":          root + "start/a/0000000000000000007/0000000001",
+		"start, empty step":             root + "start/a/0000000000000000007/0000000001/",
+		"start, too many segments":      root + "start/a/0000000000000000007/0000000001/k/0000000000",
+		"start, bad incarnation":        root + "start/a/7/0000000001/k",
+		"start, bad run":                root + "start/a/0000000000000000007/1/k",
+		"start, bad id":                 root + "start/%/0000000000000000007/0000000001/k",
+		"event without its own id":      root + "event/a/0000000000000000007/n",
+		"event, empty id of its own":    root + "event/a/0000000000000000007/n/",
+		"event, empty name":             root + "event/a/0000000000000000007//e",
+		"event, too many segments":      root + "event/a/0000000000000000007/n/e/x",
+		"event, bad incarnation":        root + "event/a/7/n/e",
+		"event, bad id":                 root + "event/%/0000000000000000007/n/e",
+		"applied, empty id":             root + "applied//0000000000000000007/n/e",
+		"applied, bad id of its own":    root + "applied/a/0000000000000000007/n/%",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

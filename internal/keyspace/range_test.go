@@ -80,6 +80,7 @@ func (w world) keys() []named {
 					add(named{key: s.Step(st), kind: keyspace.KindStep, id: id, inc: inc, run: run})
 					add(named{key: s.Params(id, inc, run), kind: keyspace.KindParams, id: id, inc: inc, run: run})
 					c := keyspace.CallKey{ID: id, Incarnation: inc, Run: run, Step: w.queues[i]}
+					add(named{key: s.Start(c), kind: keyspace.KindStart, id: id, inc: inc, run: run})
 					for _, store := range w.stores() {
 						add(named{key: s.Receipt(c, store), kind: keyspace.KindReceipt, id: id, inc: inc, run: run, store: store})
 						add(named{key: s.Waiter(store, c), kind: keyspace.KindWaiter, id: id, inc: inc, run: run, store: store})
@@ -87,6 +88,7 @@ func (w world) keys() []named {
 				}
 			}
 			add(named{key: s.Purging(id), kind: keyspace.KindPurging, id: id})
+			w.eventKeys(s, id, add)
 		}
 		for _, store := range w.stores() {
 			add(named{key: s.Store(store), kind: keyspace.KindStore, store: store})
@@ -117,6 +119,7 @@ func (w world) spans() []held {
 			}})
 		}
 		w.storeSpans(s, add)
+		w.eventSpans(s, add)
 		add("All", s.All(), "", whole)
 		add("Procs", s.Procs(), keyspace.KindProc, whole)
 		add("Specs", s.Specs(), keyspace.KindSpec, whole)
@@ -127,17 +130,19 @@ func (w world) spans() []held {
 		add("AllDues", s.AllDues(), keyspace.KindDue, whole)
 		add("Steps", s.Steps(), keyspace.KindStep, whole)
 		add("AllParams", s.AllParams(), keyspace.KindParams, whole)
+		add("Starts", s.Starts(), keyspace.KindStart, whole)
 		add("States of any", s.States(""), keyspace.KindState, whole)
 		for _, id := range w.ids {
 			add("States", s.States(id), keyspace.KindState, func(n named) bool { return strings.HasPrefix(n.id, id) })
 			add("StepsOf", s.StepsOf(id), keyspace.KindStep, func(n named) bool { return n.id == id })
+			add("StartsOf", s.StartsOf(id), keyspace.KindStart, func(n named) bool { return n.id == id })
 			add("AnyParams", s.AnyParams(id), keyspace.KindParams, func(n named) bool { return n.id == id })
 			for _, inc := range w.numbers {
 				add("ParamsOf", s.ParamsOf(id, inc), keyspace.KindParams, func(n named) bool { return n.id == id && n.inc == inc })
 				for _, run := range w.numbers {
-					add("Run", s.Run(id, inc, run), keyspace.KindStep, func(n named) bool {
-						return n.id == id && n.inc == inc && n.run == run
-					})
+					its := func(n named) bool { return n.id == id && n.inc == inc && n.run == run }
+					add("Run", s.Run(id, inc, run), keyspace.KindStep, its)
+					add("StartsOfRun", s.StartsOfRun(id, inc, run), keyspace.KindStart, its)
 				}
 			}
 		}

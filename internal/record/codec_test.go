@@ -310,6 +310,10 @@ func TestPayloadsAreKeptByteForByte(t *testing.T) {
 			if err != nil || !same(params.Params, body) {
 				t.Errorf("params of a run %q, %v; want %q", params.Params, err, body)
 			}
+			start, err := record.DecodeStart((&record.Start{Target: "x", Params: body}).Encode())
+			if err != nil || !same(start.Params, body) {
+				t.Errorf("params of a start %q, %v; want %q", start.Params, err, body)
+			}
 			store, err := record.DecodeStore((&record.Store{State: body}).Encode())
 			if err != nil || !same(store.State, body) {
 				t.Errorf("state %q, %v; want %q", store.State, err, body)

@@ -57,6 +57,15 @@ func FuzzDecodePurging(f *testing.F) { fuzz(f, "purging", record.Purging{}) }
 // FuzzDecodeParams reads the params of runs.
 func FuzzDecodeParams(f *testing.F) { fuzz(f, "params", record.Params{}) }
 
+// FuzzDecodeStart reads what steps have started.
+func FuzzDecodeStart(f *testing.F) { fuzz(f, "start", record.Start{}) }
+
+// FuzzDecodeEvent reads events.
+func FuzzDecodeEvent(f *testing.F) { fuzz(f, "event", record.Event{}) }
+
+// FuzzDecodeApplied reads receipts of events.
+func FuzzDecodeApplied(f *testing.F) { fuzz(f, "applied", record.Applied{}) }
+
 func fuzz(f *testing.F, name string, header any) {
 	k := kinds[name]
 	for golden, written := range goldens {

@@ -26,6 +26,9 @@ type kind struct {
 // instance is that of the tests' store.
 const instance = "5e0c4a3a9d1b4d6f8a7be0c2d1f3a596"
 
+// digest is that of an event's payload.
+const digest = "9f86d081884c7d659a2feaa0c55ad015"
+
 // An entry is a due entry with its state.
 type entry struct {
 	due   *record.Due
@@ -57,6 +60,9 @@ var kinds = map[string]kind{
 	"owed":    plain(record.DecodeOwed),
 	"purging": plain(record.DecodePurging),
 	"params":  plain(record.DecodeParams),
+	"start":   plain(record.DecodeStart),
+	"event":   plain(record.DecodeEvent),
+	"applied": plain(record.DecodeApplied),
 
 	"due": {
 		decode: func(v []byte) (any, error) {
@@ -72,6 +78,12 @@ func admitted() *record.State {
 		V: 1, Workflow: "charge-order", Queue: "shop/eu", Base: execution.StatusAdmitted,
 		Due: 1_785_587_415_123, Nonce: "K7QX2M4A9ZD5T3WB",
 	}
+}
+
+func timed() *record.State {
+	s := admitted()
+	s.Deadline = s.Due + 60_000
+	return s
 }
 
 func claimed() *record.State {
@@ -123,6 +135,7 @@ var goldens = map[string]any{
 	"spec-no-params":    &record.Spec{V: 1, Workflow: "w", Queue: "q", Admitted: 1, Nonce: "n"},
 	"state-admitted":    admitted(),
 	"state-claimed":     claimed(),
+	"state-deadline":    timed(),
 	"state-completed":   completed(),
 	"state-failed":      failed(),
 	"live":              &record.Live{V: 1, Token: 30, Proc: "P2", Holder: "wörker-2"},
@@ -173,6 +186,17 @@ var goldens = map[string]any{
 	"params": &record.Params{
 		V: 1, Written: 1_785_587_421_000, Params: json.RawMessage("{\"page\": 2,\n \"seen\": 12345678901234567890}"),
 	},
+	"start": &record.Start{
+		V: 1, Target: "order/42/parcel", Workflow: "ship-parcel", ParamsPresent: true, Written: 1_785_587_420_500,
+		Params: json.RawMessage(`{"a":12345678901234567890,"z":"注文"}`),
+	},
+	"start-no-params": &record.Start{V: 1, Target: "k7qx2m4a9zd5t3wb", Workflow: "w", Written: 1},
+	"event": &record.Event{
+		V: 1, Sent: 1_785_587_420_500, Digest: digest, Nonce: "K7QX2M4A9ZD5T3WB", Payload: json.RawMessage(`{"by":"注文","n":12345678901234567890}`),
+	},
+	"applied":         &record.Applied{V: 1, Digest: digest, Run: 1, Step: "approved", Token: 30, Written: 1_785_587_421_000},
+	"change-ending":   record.Ending(1_042),
+	"waiter-ending":   record.AwaitEnding(1_042, 1_785_587_410_000, "ship-order"),
 
 	// Two that a transaction wrote which could not know its own revision.
 	"live-own": &record.Live{V: 1, Token: record.Own, Proc: "P2", Holder: "wörker-2"},

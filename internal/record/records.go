@@ -215,6 +215,8 @@ type Step struct {
 	Done    bool            `json:"done,omitempty"`
 	Token   execution.Token `json:"token"`
 	Written int64           `json:"written"`
+	// Place is the step's place in its run, from 1 on; 0: unknown.
+	Place int64 `json:"place,omitempty"`
 	// Waiter is the store at which the step waits; only on a record with Done false.
 	Waiter *execution.StoreID `json:"waiter,omitempty"`
 

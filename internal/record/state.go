@@ -25,6 +25,8 @@ type State struct {
 	Unacked   int64            `json:"unacked,omitempty"`
 	Due       int64            `json:"due,omitempty"`
 	NotBefore int64            `json:"notBefore,omitempty"`
+	// Deadline is when the execution fails unless it has ended; it never changes.
+	Deadline int64 `json:"deadline,omitempty"`
 	// Incarnation is the state's create-revision; 0 in the record that admit wrote.
 	Incarnation int64 `json:"inc,omitempty"`
 	Run         int64 `json:"run,omitempty"`

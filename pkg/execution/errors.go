@@ -26,6 +26,12 @@ var (
 	// deleted. Cancel it first.
 	ErrNotTerminal = errors.New("execution is not terminal")
 
+	// ErrEventGone: the event that a step was to be recorded with is not there, and
+	// neither is the step. Nothing was changed; look for another event.
+	ErrEventGone = errors.New("event is gone")
+	// ErrTimeout is the cancellation cause of a delivery whose execution has come to
+	// its deadline: it fails, with the code CodeTimeout.
+	ErrTimeout = errors.New("execution has timed out")
 	// ErrDraining is the cancellation cause of deliveries that were cut short by a
 	// shutdown; they were handed over and will be delivered elsewhere.
 	ErrDraining = errors.New("dispatcher is draining")

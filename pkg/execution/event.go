@@ -21,7 +21,7 @@ const (
 	EventWatchRestart EventKind = "watch-restart" // Err
 	EventBadRecord    EventKind = "bad-record"    // Operation (the key), Err
 	EventSwallowed    EventKind = "swallowed"     // Workflow, Operation (the call site)
-	EventStep         EventKind = "step"          // Workflow, Operation (the step), Outcome (ran, replayed, failed, retried)
+	EventStep         EventKind = "step"          // Workflow, Operation (the step), Outcome (ran, replayed, failed, retried, waiting)
 	EventWakeFailed   EventKind = "wake-failed"   // Operation (the step), Err: a wake stays owed
 )
 

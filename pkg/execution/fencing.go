@@ -37,7 +37,28 @@ func (f Fencing) Validate() error {
 	if err := ValidateName("fencing namespace", f.Namespace); err != nil {
 		return err
 	}
+	if f.Key != "" {
+		if err := ValidateName("idempotency key", f.Key); err != nil {
+			return err
+		}
+	}
+	if f.Step != "" {
+		if err := ValidateName("step name", f.Step); err != nil {
+			return err
+		}
+	}
 	return ID(f.ExecutionID).Validate()
+}
+
+// Lost returns the error by which a step's function says that a system outside has
+// refused its token, having seen a greater one: the engine ends the delivery as lost
+// and records nothing. It is for guards other than those of packages fencesql and
+// fencehttp. operation names what was refused.
+func (f Fencing) Lost(operation string, seen int64) *LostError {
+	return &LostError{
+		ID: ID(f.ExecutionID), Operation: operation, Carried: Token(f.Token), Current: Token(seen),
+		Reason: "by a system outside of etcd",
+	}
 }
 
 type fencingKey struct{}

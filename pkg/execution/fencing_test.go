@@ -28,6 +28,8 @@ func TestFencingIsValidated(t *testing.T) {
 		"a negative token":       {without(func(f *execution.Fencing) { f.Token = -7 }), `fencing token "-7" is not a token`},
 		"without a namespace":    {without(func(f *execution.Fencing) { f.Namespace = "" }), `fencing namespace "" is empty`},
 		"without an execution":   {without(func(f *execution.Fencing) { f.ExecutionID = "" }), `execution id "" is empty`},
+		"a NUL in the key":       {without(func(f *execution.Fencing) { f.Key = "a\x00" }), "idempotency key"},
+		"a broken step":          {without(func(f *execution.Fencing) { f.Step = "\xff" }), "step name"},
 		"a NUL in the execution": {without(func(f *execution.Fencing) { f.ExecutionID = "a\x00" }), "holds a NUL character"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,6 +46,15 @@ func TestFencingIsValidated(t *testing.T) {
 				t.Errorf("got %v, want an *InvalidError that says %q", err, c.want)
 			}
 		})
+	}
+}
+
+func TestFencingIsLost(t *testing.T) {
+	t.Parallel()
+	lost := execution.Fencing{Token: 101, Namespace: "default", ExecutionID: "order-42"}.Lost("save", 105)
+	const want = `save "order-42": lease lost: carried token 101, current token 105 (by a system outside of etcd)`
+	if !errors.Is(lost, execution.ErrLost) || lost.Error() != want {
+		t.Errorf("got %q, want %q", lost.Error(), want)
 	}
 }
 

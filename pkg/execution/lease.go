@@ -33,6 +33,8 @@ type Delivery struct {
 	Workflow string          `json:"workflow"`
 	Queue    string          `json:"queue"`
 	Params   json.RawMessage `json:"params"` // of the lease's run
+	// Deadline is when the execution fails unless it has ended; zero: never.
+	Deadline time.Time `json:"deadline,omitzero"`
 	// First: no earlier delivery exists, so no step can be recorded yet.
 	First bool `json:"first"`
 	// UnacknowledgedDeliveries at the claim, this one not included.
@@ -56,6 +58,9 @@ const (
 
 // CodeCancelled is the error code of an execution that was cancelled.
 const CodeCancelled = "cancelled"
+
+// CodeTimeout is the error code of an execution that has come to its deadline.
+const CodeTimeout = "timeout"
 
 // An Outcome is what a delivery is acknowledged with, or what an execution came to.
 type Outcome struct {
@@ -81,7 +86,18 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
+// TimeoutAt is the outcome of an execution that has come to its deadline.
+func TimeoutAt(deadline time.Time) Outcome {
+	at := deadline.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+	return Outcome{Kind: Failed, Error: &Error{Message: "the execution has timed out: its deadline was " + at, Code: CodeTimeout}}
+}
+
 // Cancelled says whether the outcome is that of a cancelled execution.
 func (o Outcome) Cancelled() bool {
 	return o.Kind == Failed && o.Error != nil && o.Error.Code == CodeCancelled
+}
+
+// TimedOut says whether the outcome is that of an execution that came to its deadline.
+func (o Outcome) TimedOut() bool {
+	return o.Kind == Failed && o.Error != nil && o.Error.Code == CodeTimeout
 }

@@ -21,6 +21,11 @@ type Record struct {
 	// delay's bound; zero: never, none.
 	Due       time.Time `json:"due,omitzero"`
 	NotBefore time.Time `json:"notBefore,omitzero"`
+	// Deadline is when the execution fails unless it has ended; zero: never.
+	Deadline time.Time `json:"deadline,omitzero"`
+	// PendingEvents counts the events that were sent to the execution and that no step
+	// has applied; not filled in by List.
+	PendingEvents int64 `json:"pendingEvents,omitempty"`
 	// Token is the fencing token that is current while status is running; otherwise 0.
 	Token Token `json:"token,omitempty"`
 	// Incarnation and Run identify the history: each turnover begins another run.

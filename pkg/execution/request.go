@@ -12,6 +12,10 @@ type AdmitRequest struct {
 	Params   json.RawMessage // JSON; default: null; at most 1 MiB
 	Queue    string          // default: the workflow's name
 	Due      time.Time       // first due time; default: now
+	// Timeout is how long the execution may take, counted from its first due time;
+	// then it fails with the code CodeTimeout. In whole milliseconds, rounded up, at
+	// least 1 ms; default: for ever.
+	Timeout time.Duration
 }
 
 // An Admission answers an AdmitRequest. Existing: an execution of the same
@@ -59,6 +63,13 @@ type StepWrite struct {
 	// tells of it; with Done true the step's registration there is deleted in the
 	// record's own transaction. Nil: none.
 	Waiter *StoreID
+	// Event, with Done true, is the event that the step applies: it is deleted in the
+	// record's own transaction, which leaves its receipt in its place. Nil: none.
+	Event *AppliedEvent
+
+	// Place is where the step stands in its run: the number of steps that had come to
+	// their ends when it began, plus one. 0: unknown.
+	Place int64
 }
 
 // A Step is a recorded attempt of a step. It never changes.
@@ -69,5 +80,6 @@ type Step struct {
 	Response json.RawMessage `json:"stepResponse"`
 	Token    Token           `json:"token"` // of the delivery that wrote it
 	Written  time.Time       `json:"written"`
+	Place    int64           `json:"place,omitempty"` // as it was written
 	Waiter   *StoreID        `json:"waiter,omitempty"` // where it waits; only with Done false
 }

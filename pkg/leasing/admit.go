@@ -21,30 +21,46 @@ import (
 // An id that exists with the same workflow and params is answered with the
 // existing execution, so admitting is repeatable; with others it is an
 // [execution.ErrConflict]. A bad id, name or payload is an
-// [*execution.InvalidError]. In either case nothing is stored.
+// [*execution.InvalidError]. In either case nothing is stored. Where the deletion of
+// an earlier execution with the id was begun and not finished, it is finished first.
 func (c *Client) Admit(ctx context.Context, req execution.AdmitRequest) (execution.Admission, error) {
 	if err := completeAdmit(&req); err != nil {
 		return execution.Admission{}, err
 	}
-	id, now, nonce := string(req.ID), c.now(), newNonce()
+	id, nonce := string(req.ID), newNonce()
+	txn := c.admission(req, nonce)
+	for {
+		res, _, err := fencing.Send(ctx, c.store, txn)
+		switch {
+		case err != nil:
+			return execution.Admission{}, fmt.Errorf("admit %q: %w", id, err)
+		case res.Succeeded:
+			return execution.Admission{ID: req.ID}, nil
+		}
+		_, purging := res.Results[1].One()
+		if adm, err := c.admitted(req, nonce, res.Results[0]); !purging || err == nil && !adm.Existing {
+			return adm, err
+		}
+		if _, err := c.finishDeletion(ctx, req.ID); err != nil {
+			return execution.Admission{}, fmt.Errorf("admit %q: finish the deletion that was begun: %w", id, err)
+		}
+	}
+}
+
+// admission returns the transaction that admits.
+func (c *Client) admission(req execution.AdmitRequest, nonce string) *etcd.Txn {
+	id, now := string(req.ID), c.now()
 	spec := record.Spec{Workflow: req.Workflow, Queue: req.Queue, Admitted: millis(now), Nonce: nonce, Params: req.Params}
 	state := &record.State{Workflow: req.Workflow, Queue: req.Queue, Base: execution.StatusAdmitted, Due: millis(later(req.Due, now)), Nonce: nonce}
 	v := &view{id: req.ID, state: &record.State{Queue: req.Queue}}
-	res, _, err := fencing.Send(ctx, c.store, &etcd.Txn{
+	return &etcd.Txn{
 		If: []etcd.Compare{etcd.Absent(c.space.State(id))},
 		Then: append([]etcd.Op{
 			etcd.Put{Key: c.space.Spec(id), Value: spec.Encode()},
 			etcd.Put{Key: c.space.State(id), Value: state.Encode()},
 		}, c.entry(v, state)...),
-		Else: []etcd.Op{etcd.Get{Key: c.space.Spec(id)}},
-	})
-	switch {
-	case err != nil:
-		return execution.Admission{}, fmt.Errorf("admit %q: %w", id, err)
-	case res.Succeeded:
-		return execution.Admission{ID: req.ID}, nil
+		Else: []etcd.Op{etcd.Get{Key: c.space.Spec(id)}, etcd.Get{Key: c.space.Purging(id), KeysOnly: true}},
 	}
-	return c.admitted(req, nonce, res.Results[0])
 }
 
 // admitted answers an Admit whose id exists.

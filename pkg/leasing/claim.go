@@ -34,7 +34,7 @@ type claimer struct {
 //	compare  once: the process exists, the epoch; for each: mod(state) and
 //	         mod(live) are those that its due entry is for
 //	then     for each: state (claimed; an expired delivery before it counted),
-//	         live; the entry and the wake deleted; the spec read
+//	         live; the entry and the wake deleted; the params of its run read
 //	keeps    I1, I2, I6, I7, I8
 //
 // The token is the transaction's revision. A candidate that somebody else took
@@ -75,7 +75,7 @@ func (c *Client) claimPart(ctx context.Context, by claimer, part []candidate, no
 	for i, r := range res.Results {
 		d, won, err := c.claimAnswer(&part[i], states[i], r.Txn, res.Revision, again, nonce)
 		if err != nil {
-			c.bad(c.space.Spec(string(part[i].id)), err)
+			c.bad(c.paramsKey(part[i].id, states[i]), err)
 			continue // it stays claimed by this process, which does not run it: swept
 		}
 		if !won {
@@ -106,7 +106,7 @@ func (c *Client) claimState(by claimer, cand *candidate, now time.Time, nonce st
 }
 
 func (c *Client) claimOne(by claimer, cand *candidate, state *record.State) *etcd.Txn {
-	id := string(cand.id)
+	id, params := string(cand.id), etcd.Get{Key: c.paramsKey(cand.id, state)}
 	live := record.Live{Token: record.Own, Proc: by.proc, Holder: by.holder}
 	return &etcd.Txn{
 		If: []etcd.Compare{
@@ -118,16 +118,15 @@ func (c *Client) claimOne(by claimer, cand *candidate, state *record.State) *etc
 			etcd.Put{Key: c.space.Live(id), Value: live.Encode()},
 			etcd.Delete{Key: cand.key},
 			etcd.Delete{Key: c.space.Wake(id)},
-			etcd.Get{Key: c.space.Spec(id)},
+			params,
 		},
-		Else: []etcd.Op{etcd.Get{Key: c.space.State(id)}, etcd.Get{Key: c.space.Spec(id)}},
+		Else: []etcd.Op{etcd.Get{Key: c.space.State(id)}, params},
 	}
 }
 
 // claimAnswer reads one nested answer: whether the claim was won, by this try or,
 // where an earlier one was not answered, by that.
 func (c *Client) claimAnswer(cand *candidate, state *record.State, res *etcd.TxnResult, revision int64, again bool, nonce string) (execution.Delivery, bool, error) {
-	spec := res.Results[len(res.Results)-1]
 	token := execution.Token(revision)
 	if !res.Succeeded {
 		kv, ok := res.Results[0].One()
@@ -140,17 +139,13 @@ func (c *Client) claimAnswer(cand *candidate, state *record.State, res *etcd.Txn
 		}
 		token = execution.Token(kv.Modified)
 	}
-	kv, ok := spec.One()
-	if !ok {
-		return execution.Delivery{}, false, fmt.Errorf("execution %q has no spec", string(cand.id))
-	}
-	sp, err := record.DecodeSpec(kv.Value)
+	params, err := paramsOf(state, res.Results[len(res.Results)-1])
 	if err != nil {
-		return execution.Delivery{}, false, err
+		return execution.Delivery{}, false, fmt.Errorf("run %d of execution %q: %w", state.Run, string(cand.id), err)
 	}
 	return execution.Delivery{
 		Lease:    execution.Lease{ID: cand.id, Token: token, Incarnation: state.Incarnation, Run: state.Run},
-		Workflow: state.Workflow, Queue: state.Queue, Params: sp.Params,
+		Workflow: state.Workflow, Queue: state.Queue, Params: params,
 		First: state.Claims == 1, UnacknowledgedDeliveries: state.Unacked, Takeover: cand.state.Claimed,
 	}, true, nil
 }

@@ -34,6 +34,10 @@ type Config struct {
 	// Jitter returns a part of the bound by which a pause is varied, so that many
 	// processes do not act at the same instant; default: a random one.
 	Jitter func(bound time.Duration) time.Duration
+	// Ended is called after the client has ended an execution, if somebody may be
+	// waiting for that, to wake them. It returns when it has tried. Default: they are
+	// woken by whoever else sees the notice of the end.
+	Ended func(ctx context.Context, id execution.ID)
 	// Now is the wall clock, which stored times and due times go by; default
 	// time.Now. Leases and pauses go by the monotonic clock, whatever this says.
 	Now func() time.Time
@@ -50,6 +54,7 @@ type Client struct {
 	name     string
 	jitter   func(time.Duration) time.Duration
 	now      func() time.Time
+	ended    func(context.Context, execution.ID)
 	scans    atomic.Uint32 // of ClaimDue; begins at a place of the name's own
 	leases   atomic.Uint64 // etcd leases that it has made
 
@@ -81,12 +86,15 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Ended == nil {
+		cfg.Ended = func(context.Context, execution.ID) {}
+	}
 	if cfg.Jitter == nil {
 		cfg.Jitter = func(bound time.Duration) time.Duration { return mathrand.N(max(bound, 1)) }
 	}
 	c := &Client{
 		store: cfg.Store, space: cfg.Space, log: cfg.Logger, observer: cfg.Observer, delay: delay,
-		name: cfg.Name, jitter: cfg.Jitter, now: cfg.Now,
+		name: cfg.Name, jitter: cfg.Jitter, now: cfg.Now, ended: cfg.Ended,
 	}
 	c.scans.Store(place(cfg.Name))
 	return c, c.loadEpoch(ctx)

@@ -14,11 +14,12 @@ import (
 )
 
 // An ending is how a delivery ends: next makes the state from the claimed one and
-// the pending wake.
+// the pending wake, also what is written beside that state.
 type ending struct {
 	operation string
 	nonce     string
 	next      func(*view) *record.State
+	also      func(next *record.State) []etcd.Op // nil: nothing
 }
 
 // ended returns the state without its claim, the delivery noted in its history.
@@ -67,18 +68,19 @@ func counted(n int64) int64 {
 // end runs the holder's transaction that ends its delivery.
 //
 //	compare  the guard, mod(live) as known, mod(wake) as read
-//	then     state; live, wake and the reaped entry deleted; due or done entry
+//	then     state; live, wake and the reaped entry deleted; due or done entry; the
+//	         notice of an end that somebody waits for
 //
 // What the claim wrote is known, so the first try needs no read; where it turns
 // out otherwise (a reaper came by, a wake was requested) the refusal has read what
 // is there, and the next try uses that.
-// It returns the workflow's name.
-func (c *Client) end(ctx context.Context, lease execution.Lease, e ending) (workflow string, err error) {
+// It returns the state that it wrote.
+func (c *Client) end(ctx context.Context, lease execution.Lease, e ending) (*record.State, error) {
 	call := c.call(lease, e.operation, e.nonce)
 	v, err := c.claimed(ctx, lease)
 	for {
 		if err != nil {
-			return "", fmt.Errorf("%s %q: %w", e.operation, string(lease.ID), err)
+			return nil, fmt.Errorf("%s %q: %w", e.operation, string(lease.ID), err)
 		}
 		if v.rev != int64(lease.Token) || v.state == nil {
 			// Only a read without a known claim sees this; the guard's refusal proves it.
@@ -88,16 +90,20 @@ func (c *Client) end(ctx context.Context, lease execution.Lease, e ending) (work
 		next := e.next(&v)
 		ops = append(ops, etcd.Put{Key: c.space.State(string(lease.ID)), Value: next.Encode()})
 		ops = append(append(ops, c.entry(&v, next)...), c.doneEntry(lease.ID, next)...)
+		if e.also != nil {
+			ops = append(ops, e.also(next)...)
+		}
 		ans, doErr := call.Do(ctx, compares, ops, c.viewGets(lease.ID)[1:])
 		switch {
 		case doErr != nil:
-			return "", doErr
+			return nil, doErr
 		case ans.Applied:
 			c.over(ctx, lease)
-			return v.state.Workflow, nil
+			c.tellEnd(ctx, lease.ID, next, ans)
+			return next, nil
 		case ans.Lost != nil:
 			c.over(ctx, lease)
-			return "", call.Refuse(ans.Lost)
+			return nil, call.Refuse(ans.Lost)
 		}
 		v.state, v.rev = ans.State, int64(lease.Token)
 		err = v.parseHolding(ans.Rest[0], ans.Rest[1])
@@ -122,11 +128,13 @@ func (c *Client) claimed(ctx context.Context, lease execution.Lease) (view, erro
 	return c.look(ctx, lease.ID)
 }
 
+// doneEntry returns what is written with a terminal state: the entry among those that
+// have ended and, if somebody waits for the end, the notice of it.
 func (c *Client) doneEntry(id execution.ID, s *record.State) []etcd.Op {
 	if !s.Terminal() {
 		return nil
 	}
-	return []etcd.Op{etcd.Put{Key: c.space.Done(time.UnixMilli(s.Ended), string(id)), Value: []byte{}}}
+	return []etcd.Op{etcd.Put{Key: c.space.Done(time.UnixMilli(s.Ended), string(id)), Value: []byte{}}, c.notice(id, s)}
 }
 
 // Release ends the delivery without an outcome, noting why. It counts: the
@@ -134,16 +142,16 @@ func (c *Client) doneEntry(id execution.ID, s *record.State) []etcd.Op {
 // 002, release.) A stale token gives an [execution.ErrLost] and changes nothing.
 // Keeps I4, I6, I7, I8.
 func (c *Client) Release(ctx context.Context, lease execution.Lease, why string) error {
-	workflow, err := c.release(ctx, lease, "release", execution.HowReleased, why)
+	next, err := c.release(ctx, lease, "release", execution.HowReleased, why)
 	if err == nil {
 		c.observer.Tell(execution.Event{
-			Kind: execution.EventReleased, ID: lease.ID, Token: lease.Token, Workflow: workflow, Err: errors.New(why),
+			Kind: execution.EventReleased, ID: lease.ID, Token: lease.Token, Workflow: next.Workflow, Err: errors.New(why),
 		})
 	}
 	return err
 }
 
-func (c *Client) release(ctx context.Context, lease execution.Lease, op string, how execution.How, why string) (workflow string, err error) {
+func (c *Client) release(ctx context.Context, lease execution.Lease, op string, how execution.How, why string) (*record.State, error) {
 	nonce := newNonce()
 	return c.end(ctx, lease, ending{operation: op, nonce: nonce, next: func(v *view) *record.State {
 		now := c.now()

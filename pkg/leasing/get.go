@@ -26,7 +26,8 @@ func (c *Client) Get(ctx context.Context, id execution.ID) (execution.Record, er
 }
 
 func (c *Client) get(ctx context.Context, id execution.ID) (execution.Record, error) {
-	gets := append(c.viewGets(id), etcd.Get{Key: c.space.Spec(string(id))})
+	runs := c.space.AnyParams(string(id))
+	gets := append(c.viewGets(id), etcd.Get{Key: c.space.Spec(string(id))}, etcd.Get{Key: runs.Start, End: runs.End})
 	proc := ""
 	for {
 		ops := gets
@@ -54,8 +55,28 @@ func (c *Client) get(ctx context.Context, id execution.ID) (execution.Record, er
 			_, alive = res.Results[len(gets)].One()
 		}
 		rec := c.record(&v, alive)
-		return rec, addSpec(&rec, res.Results[viewOps])
+		if err := addSpec(&rec, res.Results[viewOps]); err != nil || rec.Run == 0 {
+			return rec, err
+		}
+		return rec, c.addParams(&rec, res.Results[viewOps+1])
 	}
+}
+
+// addParams puts the params of the current run in the place of the first one's.
+func (c *Client) addParams(rec *execution.Record, r etcd.Result) error {
+	rec.FirstParams, rec.Params = rec.Params, nil
+	key := c.space.Params(string(rec.ID), rec.Incarnation, rec.Run)
+	for _, kv := range r.KVs {
+		if kv.Key != key {
+			continue
+		}
+		params, err := record.DecodeParams(kv.Value)
+		if err != nil {
+			return fmt.Errorf("key %q: %w", kv.Key, err)
+		}
+		rec.Params = params.Params
+	}
+	return nil
 }
 
 func addSpec(rec *execution.Record, r etcd.Result) error {

@@ -260,8 +260,11 @@ func (h *Holder) settle(leases []execution.Lease, proc string) {
 
 // Acknowledge is [Client.Acknowledge] for a lease of this holder.
 func (h *Holder) Acknowledge(ctx context.Context, lease execution.Lease, outcome execution.Outcome) error {
-	err := h.client.Acknowledge(ctx, lease, outcome)
-	return h.over(lease, err)
+	next, err := h.client.acknowledge(ctx, lease, outcome)
+	if err = h.over(lease, err); err == nil {
+		h.client.clearEarlierRuns(ctx, lease, next)
+	}
+	return err
 }
 
 // Release is [Client.Release] for a lease of this holder.

@@ -34,16 +34,20 @@ func newWorld(t *testing.T, base time.Duration) *world {
 	t.Helper()
 	w := &world{t: t, hook: &testetcd.Hook{Store: testetcd.Start(t)}, space: testetcd.Space(t)}
 	w.Client = w.peer(base)
-	t.Cleanup(func() {
-		report, err := audit.Check(context.Background(), w.hook.Store, w.space)
-		if err != nil {
-			t.Error(err)
-		}
-		for _, v := range report.Violations {
-			t.Errorf("audit: %v", v)
-		}
-	})
+	t.Cleanup(w.audit)
 	return w
+}
+
+// audit demands that what is stored violates no invariant.
+func (w *world) audit() {
+	w.t.Helper()
+	report, err := audit.Check(context.Background(), w.hook.Store, w.space)
+	if err != nil {
+		w.t.Error(err)
+	}
+	for _, v := range report.Violations {
+		w.t.Errorf("audit: %v", v)
+	}
 }
 
 // peer returns another client of the namespace.

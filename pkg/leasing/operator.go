@@ -16,12 +16,13 @@ import (
 // [execution.ErrTerminal]; cancelling twice is nothing new.
 //
 //	compare  state, live and wake as read
-//	then     state terminal, done entry; live, wake, due and reaped entry deleted;
-//	         an eviction for the holder's process
+//	then     state terminal, done entry, notice of the end; live, wake, due and reaped
+//	         entry deleted; an eviction for the holder's process
 //	keeps    I2, I5, I6
 func (c *Client) Cancel(ctx context.Context, id execution.ID, why string) error {
 	nonce := newNonce()
 	var terminal error
+	ends := false
 	outcome := execution.Outcome{Kind: execution.Failed, Error: &execution.Error{Message: cancelText(why), Code: execution.CodeCancelled}}
 	err := c.revise(ctx, "cancel", id, nonce, func(v *view) (*etcd.Txn, bool) {
 		if v.state.Terminal() {
@@ -34,8 +35,12 @@ func (c *Client) Cancel(ctx context.Context, id execution.ID, why string) error 
 		n := ended(v.state, execution.Token(v.rev), now, execution.HowCancelled, why, nonce)
 		n.Unacked = 0
 		terminate(n, outcome, now)
+		ends = true
 		return c.takeAway(v, n, why), true
 	})
+	if ends && err == nil && terminal == nil {
+		c.ended(ctx, id)
+	}
 	return errors.Join(err, terminal)
 }
 

@@ -47,3 +47,11 @@ func (h *Holder) runs(v view) bool {
 	_, held := h.held[claimKey{v.id, execution.Token(v.live.Token)}]
 	return held || h.claiming[v.id]
 }
+
+// sweepPurging finishes the deletions that nobody finishes. Should one fail, the next
+// scan tries again.
+func (h *Holder) sweepPurging(ctx context.Context) {
+	if _, err := h.client.SweepPurging(ctx); err != nil && ctx.Err() == nil {
+		h.client.log.Warn("a deletion that was begun could not be finished; it is tried again", zap.Error(err))
+	}
+}

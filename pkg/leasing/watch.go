@@ -58,6 +58,9 @@ func (h *Holder) procFollower(renew func()) follower {
 			if err == nil {
 				err = h.missed(ctx, renew)
 			}
+			if err == nil {
+				h.sweepPurging(ctx)
+			}
 			return rev, err
 		},
 		scan: h.scan, interval: h.cfg.ScanInterval,
@@ -76,7 +79,8 @@ func (h *Holder) procFollower(renew func()) follower {
 }
 
 // scan looks for what the watches may have missed: expired leases, claims of this
-// process that nobody runs, evictions of processes that are gone.
+// process that nobody runs, evictions of processes that are gone; and for deletions
+// that nobody finishes.
 func (h *Holder) scan(ctx context.Context) error {
 	held, _, err := h.client.reapAll(ctx)
 	if err != nil {
@@ -85,7 +89,11 @@ func (h *Holder) scan(ctx context.Context) error {
 	if err := h.sweep(ctx, held); err != nil {
 		return err
 	}
-	return h.client.dropOldEvictions(ctx)
+	if err := h.client.dropOldEvictions(ctx); err != nil {
+		return err
+	}
+	_, err = h.client.SweepPurging(ctx)
+	return err
 }
 
 // missed calls renew if the holder's own etcd lease ended before the watch began.
