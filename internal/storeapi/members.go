@@ -158,9 +158,19 @@ func (m *members) object(name string) *members {
 	return in
 }
 
-// store returns the name of a store, which the stores validate.
+// store returns the name of a store, which the stores validate but for the names that
+// are not a user's to have.
 func (m *members) store() execution.StoreID {
-	return execution.StoreID{Name: m.text("storeName"), ID: m.text("storeId")}
+	return execution.StoreID{Name: m.storeName(), ID: m.text("storeId")}
+}
+
+// storeName returns the name of a user's store.
+func (m *members) storeName() string {
+	name := m.text("storeName")
+	if err := stores.CheckName(name); err != nil && *m.wrong == nil {
+		*m.wrong = err
+	}
+	return name
 }
 
 func (m *members) step() execution.StepID {

@@ -55,7 +55,7 @@ func getStore(ctx context.Context, c *stores.Client, m *members) ([]byte, error)
 }
 
 func listStores(ctx context.Context, c *stores.Client, m *members) ([]byte, error) {
-	name := m.text("storeName")
+	name := m.storeName()
 	if err := m.end(); err != nil {
 		return nil, err
 	}

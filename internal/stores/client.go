@@ -113,4 +113,6 @@ func validate(key execution.StoreID, step *execution.StepID) error {
 // in a request.
 const maxCommitBytes = 1280 << 10
 
-func describe(key execution.StoreID) string { return fmt.Sprintf("store %q with id %q", key.Name, key.ID) }
+func describe(key execution.StoreID) string {
+	return fmt.Sprintf("store %q with id %q", key.Name, key.ID)
+}

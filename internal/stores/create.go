@@ -2,8 +2,10 @@ package stores
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/holdfast-io/holdfast/internal/etcd"
 	"github.com/holdfast-io/holdfast/internal/record"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
@@ -14,7 +16,7 @@ import (
 // nil where that is an error, a [*NotFoundError].
 func (c *Client) Create(ctx context.Context, key execution.StoreID, initial func() ([]byte, error)) (Snapshot, error) {
 	var out Snapshot
-	_, err := c.mutate(ctx, mutation{
+	d, err := c.mutate(ctx, mutation{
 		subject: subject{key: key}, op: "creation", identity: true,
 		decide: func(l *look) (*plan, error) {
 			if l.rec != nil {
@@ -32,13 +34,29 @@ func (c *Client) Create(ctx context.Context, key execution.StoreID, initial func
 				return nil, err
 			}
 			now := time.Now().UnixMilli()
-			p := &plan{next: &record.Store{Instance: newInstance(), Created: now, Updated: now, State: state}}
-			out = snapshot(p.next)
-			return p, nil
+			return &plan{next: &record.Store{Created: now, Updated: now, State: slices.Clone(state)}}, nil
 		},
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return Snapshot{}, err
+	case d.plan != nil:
+		return snapshot(d.plan.next), nil
 	}
 	return out, nil
+}
+
+// A creating store makes another instance with each try of a creation. The same one
+// must not be tried twice: the first try may have been applied, without an answer, and
+// the store deleted since, and then the instance would come back to life. (That the
+// store is absent is no revision, which could not come back.)
+type creating struct {
+	etcd.Store
+
+	try func() *etcd.Txn
+}
+
+// Txn sends the next try in place of the given one.
+func (s *creating) Txn(ctx context.Context, _ *etcd.Txn) (*etcd.TxnResult, error) {
+	return s.Store.Txn(ctx, s.try())
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-io/holdfast/internal/keyspace"
 	"github.com/holdfast-io/holdfast/internal/record"
 	"github.com/holdfast-io/holdfast/pkg/execution"
-	"github.com/holdfast-io/holdfast/pkg/fencing"
 )
 
 const (
@@ -22,32 +21,25 @@ const (
 
 	// wakers is how many wakes of one store are asked for at once.
 	wakers = 16
-
-	// A piece is one transaction of a drain: at most so many waiters, of which each
-	// takes one operation of etcd's 128 and two more inside it; and, by what the events
-	// of pulled ones weigh, at most so many bytes.
-	pieceWaiters = 40
-	pieceBytes   = 512 << 10
 )
 
-// drainNow drains after a commit. What fails is left to be drained later: the commit
-// stands.
-func (c *Client) drainNow(ctx context.Context, key execution.StoreID) {
-	if err := c.Drain(ctx, key); err != nil {
+// drainNow drains, and says whether it could. What fails is left to be drained later: a
+// commit stands.
+func (c *Client) drainNow(ctx context.Context, key execution.StoreID) bool {
+	err := c.Drain(ctx, key)
+	if err != nil && ctx.Err() == nil {
 		c.cfg.Logger.Warn("wakes are owed still; a worker, or the next change, will deliver them",
 			zap.String("store", key.Name), zap.String("id", key.ID), zap.Error(err))
 	}
+	return err == nil
 }
 
-// Drain tells a store's waiters of its changes, and delivers the wakes that are owed.
-// A wake that fails stays owed and hinders no other. It may be called by many at once,
-// and again after a crash at any point: a wake may then come twice.
+// Drain delivers the wakes that a store owes, and tells its waiters of its changes.
+// A wake that fails stays owed, for the next drain, and hinders no other. It may be
+// called by many at once, and again after a crash at any point: a wake may then come
+// twice.
 func (c *Client) Drain(ctx context.Context, key execution.StoreID) error {
-	err := c.tell(ctx, key)
-	if err == nil {
-		err = c.deliver(ctx, key)
-	}
-	if err != nil {
+	if err := errors.Join(c.deliver(ctx, key), c.tell(ctx, key)); err != nil {
 		return fmt.Errorf("wake the waiters of %s: %w", describe(key), err)
 	}
 	return nil
@@ -84,8 +76,7 @@ func (c *Client) tell(ctx context.Context, key execution.StoreID) error {
 	}
 	p := piece{client: c}
 	for _, n := range notices {
-		p.add(etcd.ModIs(n.key, n.rev), 0, etcd.Delete{Key: n.key})
-		if err := p.flushFull(ctx); err != nil {
+		if err := p.add(ctx, etcd.ModIs(n.key, n.rev), etcd.Delete{Key: n.key}); err != nil {
 			return err
 		}
 	}
@@ -117,7 +108,8 @@ func (n *notice) concerns(w *record.Waiter, reads Paths) bool {
 }
 
 // A concern is a waiter that is to be woken. An unreadable one is woken whatever has
-// changed, and stays as it is: a later release may have written it.
+// changed, and stays as it is: a later release may have written it. (Another runtime's
+// can't be woken without its event, and only stays.)
 type concern struct {
 	kv         etcd.KV
 	store      keyspace.StoreKey
@@ -126,8 +118,6 @@ type concern struct {
 	unreadable bool
 	failed     bool
 }
-
-func (w *concern) step() execution.StepID { return stepOf(w.call) }
 
 func stepOf(call keyspace.CallKey) execution.StepID {
 	return execution.StepID{Execution: execution.ID(call.ID), Incarnation: call.Incarnation, Run: call.Run, Step: call.Step}
@@ -146,30 +136,33 @@ func (c *Client) wakeConcerned(ctx context.Context, kvs []etcd.KV, notices []not
 			concerned = append(concerned, w)
 		}
 	}
-	group, bounded := errgroup.WithContext(ctx)
-	group.SetLimit(wakers)
+	var asked []*concern
+	var steps []execution.StepID
 	for _, w := range concerned {
 		if !w.rec.Pulled {
-			group.Go(func() error {
-				w.failed = c.wake(bounded, w.step()) != nil
-				return ctx.Err()
-			})
+			asked, steps = append(asked, w), append(steps, stepOf(w.call))
 		}
 	}
-	if err := group.Wait(); err != nil {
+	failed, err := c.wakeAll(ctx, steps)
+	if err != nil {
 		return err
+	}
+	for i, w := range asked {
+		w.failed = failed[i]
 	}
 	p := piece{client: c}
 	for _, w := range concerned {
-		if w.unreadable {
-			continue
+		var ops []etcd.Op
+		if !w.unreadable {
+			ops = append(ops, etcd.Delete{Key: w.kv.Key})
 		}
-		ops := []etcd.Op{etcd.Delete{Key: w.kv.Key}}
 		if w.rec.Pulled || w.failed {
 			ops = append(ops, c.owe(w.store, w.call, w.rec))
 		}
-		p.add(etcd.ModIs(w.kv.Key, w.kv.Modified), len(w.rec.Event), ops...)
-		if err := p.flushFull(ctx); err != nil {
+		if len(ops) == 0 {
+			continue
+		}
+		if err := p.add(ctx, etcd.ModIs(w.kv.Key, w.kv.Modified), ops...); err != nil {
 			return err
 		}
 	}
@@ -188,7 +181,10 @@ func (c *Client) concern(kv etcd.KV, notices []notice) (*concern, error) {
 	if w.rec, err = record.DecodeWaiter(kv.Value); err == nil {
 		reads, err = ParsePaths(w.rec.Paths)
 	}
-	if err != nil {
+	switch {
+	case err != nil && k.Call.Incarnation == 0:
+		return nil, err
+	case err != nil:
 		w.rec, w.unreadable = &record.Waiter{}, true
 		return w, err
 	}
@@ -197,16 +193,34 @@ func (c *Client) concern(kv etcd.KV, notices []notice) (*concern, error) {
 			return w, nil
 		}
 	}
-	return nil, nil
+	return nil, nil //nolint:nilnil // it does not concern it
+}
+
+// wakeAll asks for several deliveries at once, so that one that hangs holds up no other,
+// and says which failed. An error says that ctx has ended.
+func (c *Client) wakeAll(ctx context.Context, steps []execution.StepID) (failed []bool, err error) {
+	failed = make([]bool, len(steps))
+	var group errgroup.Group
+	group.SetLimit(wakers)
+	for i, step := range steps {
+		group.Go(func() error {
+			failed[i] = c.wake(ctx, step) != nil
+			return ctx.Err()
+		})
+	}
+	return failed, group.Wait()
 }
 
 // wake asks for a delivery. Nobody to wake is as good as somebody who is awake.
 func (c *Client) wake(ctx context.Context, step execution.StepID) error {
-	ctx, cancel := context.WithTimeout(ctx, wakeTimeout)
+	bounded, cancel := context.WithTimeout(ctx, wakeTimeout)
 	defer cancel()
-	err := c.cfg.Wake(ctx, step)
-	if err == nil || errors.Is(err, execution.ErrNotFound) {
+	err := c.cfg.Wake(bounded, step)
+	switch {
+	case err == nil, errors.Is(err, execution.ErrNotFound):
 		return nil
+	case ctx.Err() != nil:
+		return err // it is given up, and has not failed
 	}
 	c.cfg.Logger.Warn("wake failed; it stays owed", zap.String("execution", string(step.Execution)), zap.String("step", step.Step), zap.Error(err))
 	c.cfg.Observer.Tell(execution.Event{Kind: execution.EventWakeFailed, ID: step.Execution, Operation: step.Step, Err: err})
@@ -216,59 +230,41 @@ func (c *Client) wake(ctx context.Context, step execution.StepID) error {
 // deliver delivers the wakes that are owed.
 func (c *Client) deliver(ctx context.Context, key execution.StoreID) error {
 	span := c.cfg.Space.OwedOf(storeKey(key))
-	p := piece{client: c}
-	err := c.pages(ctx, etcd.Get{Key: span.Start, End: span.End, Limit: pageRecords}, func(kvs []etcd.KV) error {
-		for _, kv := range kvs {
-			rec, err := record.DecodeOwed(kv.Value)
-			if err != nil {
-				c.bad(kv.Key, err)
-				continue
-			}
-			step := execution.StepID{Execution: execution.ID(rec.Execution), Incarnation: rec.Incarnation, Run: rec.Run, Step: rec.Step}
-			if c.wake(ctx, step) != nil {
-				continue
-			}
-			p.add(etcd.ModIs(kv.Key, kv.Modified), 0, etcd.Delete{Key: kv.Key})
-			if err := p.flushFull(ctx); err != nil {
-				return err
-			}
-		}
-		return nil
+	return c.pages(ctx, etcd.Get{Key: span.Start, End: span.End, Limit: pageRecords}, func(kvs []etcd.KV) error {
+		return c.deliverPage(ctx, kvs)
 	})
-	return errors.Join(err, p.flush(ctx))
+}
+
+func (c *Client) deliverPage(ctx context.Context, kvs []etcd.KV) error {
+	var readable []etcd.KV
+	var steps []execution.StepID
+	for _, kv := range kvs {
+		rec, err := record.DecodeOwed(kv.Value)
+		if err != nil {
+			c.bad(kv.Key, err)
+			continue
+		}
+		readable = append(readable, kv)
+		steps = append(steps, execution.StepID{Execution: execution.ID(rec.Execution), Incarnation: rec.Incarnation, Run: rec.Run, Step: rec.Step})
+	}
+	failed, err := c.wakeAll(ctx, steps)
+	if err != nil {
+		return err
+	}
+	p := piece{client: c}
+	for i, kv := range readable {
+		if failed[i] {
+			continue
+		}
+		if err := p.add(ctx, etcd.ModIs(kv.Key, kv.Modified), etcd.Delete{Key: kv.Key}); err != nil {
+			return err
+		}
+	}
+	return p.flush(ctx)
 }
 
 // bad tells of a record that can't be read, which is left as it is.
 func (c *Client) bad(key string, err error) {
 	c.cfg.Logger.Error("record can't be read", zap.String("key", key), zap.Error(err))
 	c.cfg.Observer.Tell(execution.Event{Kind: execution.EventBadRecord, Operation: key, Err: err})
-}
-
-// A piece collects small transactions, each with its own compare, into one: those
-// whose compare fails change nothing and hinder no other.
-type piece struct {
-	client *Client
-	txns   []etcd.Op
-	bytes  int
-}
-
-func (p *piece) add(compare etcd.Compare, bytes int, ops ...etcd.Op) {
-	p.txns = append(p.txns, &etcd.Txn{If: []etcd.Compare{compare}, Then: ops})
-	p.bytes += bytes
-}
-
-func (p *piece) flushFull(ctx context.Context) error {
-	if len(p.txns) < pieceWaiters && p.bytes < pieceBytes {
-		return nil
-	}
-	return p.flush(ctx)
-}
-
-func (p *piece) flush(ctx context.Context) error {
-	if len(p.txns) == 0 {
-		return nil
-	}
-	_, _, err := fencing.Send(ctx, p.client.cfg.Store, &etcd.Txn{Then: p.txns})
-	p.txns, p.bytes = nil, 0
-	return err
 }

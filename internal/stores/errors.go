@@ -10,7 +10,7 @@ import (
 // CodeNotFound is the code of a [*NotFoundError], as it is recorded.
 const CodeNotFound = "STORE_NOT_FOUND"
 
-// ErrInUse: the namespace holds executions, whose receipts must not be dropped.
+// ErrInUse says that the namespace holds executions, whose receipts must not be dropped.
 var ErrInUse = errors.New("namespace holds executions")
 
 // A NotFoundError says that a store does not exist. It wraps
@@ -27,10 +27,10 @@ func (e *NotFoundError) Unwrap() error { return execution.ErrNotFound }
 // Code returns [CodeNotFound].
 func (e *NotFoundError) Code() string { return CodeNotFound }
 
-// gone is the error of a step whose execution was deleted: it changes nothing any
-// more. (B77)
-func gone(op string, step execution.StepID) error {
-	return &execution.LostError{ID: step.Execution, Operation: op, Reason: "the execution was deleted"}
+// gone is the error of a step whose execution was deleted, or whose run has ended: it
+// changes nothing any more (B77).
+func gone(op string, step execution.StepID, why string) error {
+	return &execution.LostError{ID: step.Execution, Operation: op, Reason: why}
 }
 
 // missingInstance refuses an expected version that names no instance: it could

@@ -14,7 +14,7 @@ type look struct {
 	rec     *record.Store   // nil: there is no such store
 	rev     int64           // its mod-revision, or 0
 	receipt *record.Receipt // nil: none
-	gone    bool            // the step's execution is not there any more, or goes
+	gone    string          // why nothing of the step is applied any more; empty: it is
 	epoch   etcd.Result
 }
 
@@ -37,9 +37,24 @@ func (c *Client) gets(s subject) []etcd.Op {
 	}
 	if s.ours() {
 		id := string(s.step.Execution)
-		ops = append(ops, etcd.Get{Key: space.State(id), KeysOnly: true}, etcd.Get{Key: space.Purging(id), KeysOnly: true})
+		start, end := c.run(*s.step)
+		ops = append(
+			ops, etcd.Get{Key: space.State(id), KeysOnly: true}, etcd.Get{Key: space.Purging(id), KeysOnly: true},
+			etcd.Get{Key: start, End: end, Limit: 1, KeysOnly: true},
+		)
 	}
 	return ops
+}
+
+// run returns the key, or the range, by which it is seen whether the step's run is the
+// current one: the params of that run, which are there, or in the first run those of any
+// run, of which there are none.
+func (c *Client) run(step execution.StepID) (start, end string) {
+	if step.Run > 0 {
+		return c.cfg.Space.Params(string(step.Execution), step.Incarnation, step.Run), ""
+	}
+	runs := c.cfg.Space.ParamsOf(string(step.Execution), step.Incarnation)
+	return runs.Start, runs.End
 }
 
 func (c *Client) parse(s subject, rs []etcd.Result) (l look, err error) {
@@ -61,7 +76,12 @@ func (c *Client) parse(s subject, rs []etcd.Result) (l look, err error) {
 	if s.ours() {
 		state, _ := rs[3].One()
 		_, purging := rs[4].One()
-		l.gone = state.Created != s.step.Incarnation || purging
+		switch _, params := rs[5].One(); {
+		case state.Created != s.step.Incarnation || purging:
+			l.gone = "the execution was deleted"
+		case params != (s.step.Run > 0):
+			l.gone = "the execution went on as another run"
+		}
 	}
 	return l, nil
 }
@@ -75,7 +95,8 @@ func (c *Client) look(ctx context.Context, s subject) (look, error) {
 }
 
 // unchanged returns the compares of a transaction that acts on the look: the store is
-// as it was seen, in the epoch that was seen, and the step's execution is there.
+// as it was seen, in the epoch that was seen, and the step's execution is there, in the
+// step's run.
 func (c *Client) unchanged(s subject, l *look) []etcd.Compare {
 	space := c.cfg.Space
 	compares := []etcd.Compare{etcd.ModIs(space.Store(storeKey(s.key)), l.rev), etcd.Absent(space.Epoch())}
@@ -84,7 +105,9 @@ func (c *Client) unchanged(s subject, l *look) []etcd.Compare {
 	}
 	if s.ours() {
 		id := string(s.step.Execution)
-		compares = append(compares, etcd.CreatedIs(space.State(id), s.step.Incarnation), etcd.Absent(space.Purging(id)))
+		current := etcd.Compare{Target: etcd.CreateRevision, Not: s.step.Run > 0} // there, or none
+		current.Key, current.End = c.run(*s.step)
+		compares = append(compares, etcd.CreatedIs(space.State(id), s.step.Incarnation), etcd.Absent(space.Purging(id)), current)
 	}
 	return compares
 }

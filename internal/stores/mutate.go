@@ -2,7 +2,6 @@ package stores
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -59,12 +58,7 @@ func (c *Client) mutate(ctx context.Context, m mutation) (done, error) {
 		return done{}, err
 	}
 	m.nonce = newNonce()
-	end, err := c.turns.take(ctx, m.key)
-	if err != nil {
-		return done{}, fmt.Errorf("%s of %s: %w", m.op, describe(m.key), err)
-	}
-	d, owing, err := c.attempt(ctx, m)
-	end()
+	d, owing, err := c.inTurn(ctx, m)
 	if err != nil {
 		return d, fmt.Errorf("%s of %s: %w", m.op, describe(m.key), err)
 	}
@@ -74,18 +68,30 @@ func (c *Client) mutate(ctx context.Context, m mutation) (done, error) {
 	return d, nil
 }
 
+// inTurn makes the attempt when its turn comes. The turn ends also with a decide that
+// panics.
+func (c *Client) inTurn(ctx context.Context, m mutation) (d done, owing bool, err error) {
+	end, err := c.turns.take(ctx, m.key)
+	if err != nil {
+		return done{}, false, err
+	}
+	defer end()
+	return c.attempt(ctx, m)
+}
+
 // attempt looks, decides and commits until nobody came in between. owing: somebody is
 // to be woken.
 func (c *Client) attempt(ctx context.Context, m mutation) (d done, owing bool, err error) {
 	l, err := c.look(ctx, m.subject)
+	unanswered := false // a try was left without an answer
 	for {
 		switch {
 		case err != nil:
 			return done{}, false, err
 		case l.receipt != nil:
-			return done{result: l.receipt.Result, repeated: true}, false, nil
-		case l.gone:
-			return done{}, false, gone(m.op, *m.step)
+			return done{result: l.receipt.Result, repeated: true}, unanswered, nil
+		case l.gone != "":
+			return done{}, false, gone(m.op, *m.step, l.gone)
 		}
 		p, decideErr := m.decide(&l)
 		if decideErr != nil || p == nil {
@@ -95,30 +101,49 @@ func (c *Client) attempt(ctx context.Context, m mutation) (d done, owing bool, e
 			p.next.Recent = append(slices.Clone(p.next.Recent), m.nonce)
 			p.next.Recent = p.next.Recent[max(len(p.next.Recent)-recentLimit, 0):]
 		}
-		res, again, sendErr := fencing.Send(ctx, c.cfg.Store, c.transaction(m, &l, p))
+		res, again, sendErr := c.send(ctx, m, &l, p)
 		if sendErr != nil {
 			return done{}, false, sendErr
 		}
 		if res.Succeeded {
 			return done{result: p.result, plan: p}, owed(res), nil
 		}
+		unanswered = unanswered || again
 		seen := l
 		if l, err = c.parse(m.subject, res.Results); err != nil || !again || l.receipt != nil {
 			continue
 		}
 		if applied, unknown := m.resolve(p, &seen, &l); unknown {
-			return done{}, false, fmt.Errorf("the store went on meanwhile: %w", fencing.ErrUnknown)
+			return done{}, false, fmt.Errorf("the store or the execution went on meanwhile: %w", fencing.ErrUnknown)
 		} else if applied {
 			return done{result: p.result, plan: p}, true, nil
 		}
 	}
 }
 
+// send sends the transaction until it is answered.
+func (c *Client) send(ctx context.Context, m mutation, l *look, p *plan) (res *etcd.TxnResult, again bool, err error) {
+	txn := c.transaction(m, l, p)
+	if p.next == nil || l.rec != nil {
+		return fencing.Send(ctx, c.cfg.Store, txn)
+	}
+	store := &creating{Store: c.cfg.Store, try: func() *etcd.Txn {
+		next := *p.next
+		next.Instance = newInstance()
+		p.next = &next
+		return c.transaction(m, l, p)
+	}}
+	return fencing.Send(ctx, store, txn)
+}
+
 // resolve says, after a try without an answer, whether that try was applied. With a
-// step id the receipt would have told.
+// step id the receipt would have told, unless it was deleted since with all that the
+// step's run has left.
 func (m *mutation) resolve(p *plan, seen, now *look) (applied, unknown bool) {
 	switch {
-	case m.step != nil, m.identity:
+	case m.step != nil:
+		return false, now.gone != ""
+	case m.identity:
 		return false, false
 	case now.rec == nil || seen.rec == nil || now.rec.Instance != seen.rec.Instance:
 		return false, true
@@ -161,14 +186,10 @@ func (c *Client) transaction(m mutation, l *look, p *plan) *etcd.Txn {
 // notice leaves a record of the change if the store has waiters: the obligation to
 // wake them. One record for all of them, so that no number of waiters makes the
 // transaction too large.
-func (c *Client) notice(key execution.StoreID, p *plan) etcd.Op {
+func (c *Client) notice(key execution.StoreID, p *plan) *etcd.Txn {
 	store := storeKey(key)
 	waiters := c.cfg.Space.WaitersOf(store)
-	paths, err := json.Marshal(p.changed)
-	if err != nil {
-		panic(fmt.Sprintf("stores: paths %v: %v", p.changed, err)) // they have strings and integers only
-	}
-	change := record.Change{Instance: p.next.Instance, Version: p.next.Version, Paths: paths}
+	change := record.Change{Instance: p.next.Instance, Version: p.next.Version, Paths: encodePaths(p.changed)}
 	return &etcd.Txn{
 		If:   []etcd.Compare{etcd.RangeEmpty(waiters.Start, waiters.End)},
 		Else: []etcd.Op{etcd.Put{Key: c.cfg.Space.Change(store, p.next.Version), Value: change.Encode()}},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/holdfast-io/holdfast/pkg/execution"
@@ -133,14 +134,7 @@ func (p Paths) MarshalJSON() ([]byte, error) {
 // change of the root is seen by whoever has read anything, and who has read nothing
 // sees no change.
 func Intersect(read, changed Paths) bool {
-	for _, r := range read {
-		for _, c := range changed {
-			if r.meets(c) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(read, func(r Path) bool { return slices.ContainsFunc(changed, r.meets) })
 }
 
 // meets says whether one of the paths is the beginning of the other.

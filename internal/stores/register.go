@@ -2,7 +2,6 @@ package stores
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -44,12 +43,8 @@ func (w *Waiter) validate() error {
 }
 
 func (w *Waiter) record() *record.Waiter {
-	paths, err := json.Marshal(w.Reads)
-	if err != nil {
-		panic(fmt.Sprintf("stores: paths %v: %v", w.Reads, err)) // they have strings and integers only
-	}
 	return &record.Waiter{
-		Instance: w.Instance, Since: w.Since, Paths: paths, Registered: time.Now().UnixMilli(),
+		Instance: w.Instance, Since: w.Since, Paths: encodePaths(w.Reads), Registered: time.Now().UnixMilli(),
 		Pulled: w.Event != nil, Workflow: w.Workflow, Event: w.Event,
 	}
 }
@@ -88,8 +83,8 @@ func (c *Client) Register(ctx context.Context, w Waiter) (stale bool, err error)
 		switch {
 		case parseErr != nil:
 			return fail(parseErr)
-		case l.gone:
-			return fail(gone("register", w.Step))
+		case l.gone != "":
+			return fail(gone("register", w.Step, l.gone))
 		}
 		if len(res.Results[len(gets)-1].KVs) > 0 {
 			if err := c.Drain(ctx, w.Store); err != nil {
@@ -119,7 +114,7 @@ func (c *Client) registration(w *Waiter, stale bool) []etcd.Op {
 
 // owe returns the operation that leaves the wake of a waiter to be delivered, or
 // pulled.
-func (c *Client) owe(store keyspace.StoreKey, call keyspace.CallKey, rec *record.Waiter) etcd.Op {
+func (c *Client) owe(store keyspace.StoreKey, call keyspace.CallKey, rec *record.Waiter) etcd.Put {
 	owed := record.Owed{
 		Instance: rec.Instance, Execution: call.ID, Incarnation: call.Incarnation, Run: call.Run, Step: call.Step,
 		Since: rec.Since, Workflow: rec.Workflow, Event: rec.Event,
@@ -170,8 +165,8 @@ func (c *Client) Arm(ctx context.Context, w Waiter, attempt int64) (Arming, erro
 		}
 		_, resolved := res.Results[len(gets)-1].One()
 		switch {
-		case l.gone:
-			return fail(gone("wait", w.Step))
+		case l.gone != "":
+			return fail(gone("wait", w.Step, l.gone))
 		case resolved:
 			return Arming{Resolved: true}, nil
 		case l.rec == nil:
@@ -187,12 +182,17 @@ func (c *Client) Arm(ctx context.Context, w Waiter, attempt int64) (Arming, erro
 	}
 }
 
-// Unregister removes a step's waiter from a store, if there is one.
+// Unregister removes a step's waiter from a store, if there is one. One that is
+// registered meanwhile stays.
 func (c *Client) Unregister(ctx context.Context, key execution.StoreID, step execution.StepID) error {
 	if err := validate(key, &step); err != nil {
 		return err
 	}
-	_, _, err := fencing.Send(ctx, c.cfg.Store, &etcd.Txn{Then: []etcd.Op{etcd.Delete{Key: c.cfg.Space.Waiter(storeKey(key), callKey(step))}}})
+	waiter := c.cfg.Space.Waiter(storeKey(key), callKey(step))
+	res, _, err := c.cfg.Store.Get(ctx, etcd.Get{Key: waiter, KeysOnly: true})
+	if kv, there := res.One(); err == nil && there {
+		_, _, err = fencing.Send(ctx, c.cfg.Store, &etcd.Txn{If: []etcd.Compare{etcd.ModIs(waiter, kv.Modified)}, Then: []etcd.Op{etcd.Delete{Key: waiter}}})
+	}
 	if err != nil {
 		return fmt.Errorf("unregister step %q of %q at %s: %w", step.Step, string(step.Execution), describe(key), err)
 	}

@@ -144,15 +144,13 @@ func (c *Client) drainOlder(ctx context.Context, upTo int64) (rest, int64, error
 		}
 		get.Key = res.KVs[len(res.KVs)-1].Key + "\x00"
 	}
-	for _, key := range old {
-		if err := c.Drain(ctx, key); err != nil {
-			return nothing, 0, err
-		}
-		if left == nothing && c.owes(ctx, key) {
+	for _, key := range old { // one that can't be drained hinders no other
+		drained := c.drainNow(ctx, key)
+		if left == nothing && (!drained || c.owes(ctx, key)) {
 			left = failed
 		}
 	}
-	return left, now, nil
+	return left, now, ctx.Err()
 }
 
 // owes says whether wakes of the store are still owed.

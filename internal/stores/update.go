@@ -3,6 +3,7 @@ package stores
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -134,34 +135,27 @@ func next(rec *record.Store, m *Mutation) (*plan, error) {
 	n.Version++
 	n.Updated = time.Now().UnixMilli()
 	n.State = slices.Clone(m.State)
-	return &plan{next: &n, changed: bounded(m.Changed), result: slices.Clone(m.Result)}, nil
+	return &plan{next: &n, changed: m.Changed, result: slices.Clone(m.Result)}, nil
 }
 
-// maxPaths and maxPathBytes bound what is recorded of a change.
+// maxPaths and maxPathBytes bound what is recorded of a change, or of what a waiter has
+// read.
 const (
 	maxPaths     = 4096
 	maxPathBytes = 64 << 10
 )
 
-// bounded returns the paths or, where they are too many, the one path that says that
-// everything may have changed.
-func bounded(changed Paths) Paths {
-	if len(changed) > maxPaths {
-		return Paths{Path{}}
+// encodePaths renders paths for a record or, where they are too many, the one path that
+// stands for everything.
+func encodePaths(paths Paths) json.RawMessage {
+	raw, err := json.Marshal(paths)
+	switch {
+	case err != nil:
+		panic(fmt.Sprintf("stores: paths %v: %v", paths, err)) // they have strings and integers only
+	case len(paths) > maxPaths || len(raw) > maxPathBytes:
+		return json.RawMessage(`[[]]`)
 	}
-	n := 0
-	for _, p := range changed {
-		for _, segment := range p {
-			n += 12
-			if s, is := segment.(string); is {
-				n += len(s)
-			}
-		}
-	}
-	if n > maxPathBytes {
-		return Paths{Path{}}
-	}
-	return changed
+	return raw
 }
 
 // validateDocument refuses what is not JSON, or too large.
