@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,9 +16,12 @@ import (
 	"github.com/holdfast-io/holdfast/internal/etcd"
 	"github.com/holdfast-io/holdfast/internal/etcdv3"
 	"github.com/holdfast-io/holdfast/internal/keyspace"
+	"github.com/holdfast-io/holdfast/internal/stores"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 	"github.com/holdfast-io/holdfast/pkg/heap"
 	"github.com/holdfast-io/holdfast/pkg/leasing"
+	"github.com/holdfast-io/holdfast/pkg/start"
+	"github.com/holdfast-io/holdfast/pkg/store"
 )
 
 // openTimeout bounds Open if its context has no deadline.
@@ -31,6 +35,9 @@ type Client struct {
 	observer   execution.Observer
 	executions *leasing.Client
 	steps      *heap.Client
+	protocol   *stores.Client
+	starts     *start.Client
+	stores     *store.Client
 	door       door.Config
 
 	close  func() error // once
@@ -52,15 +59,15 @@ func Open(ctx context.Context, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
-	store, closeStore, err := cfg.dial() //nolint:contextcheck // it connects in the background
+	conn, closeConn, err := cfg.dial() //nolint:contextcheck // it connects in the background
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
-	c, err := newClient(ctx, cfg, store, space)
+	c, err := newClient(ctx, cfg, conn, space)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open: %w", err), closeStore())
+		return nil, errors.Join(fmt.Errorf("open: %w", err), closeConn())
 	}
-	c.close = sync.OnceValue(closeStore)
+	c.close = sync.OnceValue(closeConn)
 	return c, nil
 }
 
@@ -82,28 +89,48 @@ func (cfg *clientConfig) dial() (etcd.Store, func() error, error) {
 	})
 }
 
-// newClient makes the client over the store, which it must reach.
-func newClient(ctx context.Context, cfg clientConfig, store etcd.Store, space keyspace.Space) (*Client, error) {
+// newClient makes the client over the etcd, which it must reach.
+func newClient(ctx context.Context, cfg clientConfig, conn etcd.Store, space keyspace.Space) (*Client, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, openTimeout)
 		defer cancel()
 	}
-	executions, err := leasing.New(ctx, leasing.Config{
-		Store: store, Space: space, Logger: cfg.logger, Observer: cfg.observer, Delay: cfg.delay,
-		Name: cfg.door.Name, Jitter: cfg.door.Jitter,
+	if cfg.door.Jitter == nil {
+		cfg.door.Jitter = func(bound time.Duration) time.Duration { return rand.N(max(bound, 1)) }
+	}
+	c := &Client{namespace: cfg.namespace, logger: cfg.logger, observer: cfg.observer, door: cfg.door}
+	var err error
+	c.executions, err = leasing.New(ctx, leasing.Config{
+		Store: conn, Space: space, Logger: cfg.logger, Observer: cfg.observer, Delay: cfg.delay,
+		Name: cfg.door.Name, Jitter: cfg.door.Jitter, Ended: c.ended,
 	})
 	if err != nil {
 		return nil, cfg.unreachable(ctx, err)
 	}
-	steps, err := heap.New(heap.Config{Store: store, Space: space, Observer: cfg.observer})
+	if c.steps, err = heap.New(heap.Config{Store: conn, Space: space, Observer: cfg.observer}); err != nil {
+		return nil, err
+	}
+	c.protocol, err = stores.New(stores.Config{
+		Store: conn, Space: space, Logger: cfg.logger, Observer: cfg.observer, Jitter: cfg.door.Jitter,
+		Wake: func(ctx context.Context, step execution.StepID) error {
+			return c.executions.RequestWake(ctx, step.Execution, time.Now())
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
-	return &Client{
-		namespace: cfg.namespace, logger: cfg.logger, observer: cfg.observer,
-		executions: executions, steps: steps, door: cfg.door,
-	}, nil
+	c.stores = store.NewClient(c.protocol)
+	c.starts, err = start.New(start.Config{Store: conn, Space: space, Executions: c.executions})
+	return c, err
+}
+
+// ended wakes those who wait for the end of an execution.
+func (c *Client) ended(ctx context.Context, id execution.ID) {
+	if err := c.protocol.Drain(ctx, start.EndOf(id)); err != nil {
+		c.logger.Warn("who waits for the end of an execution could not be woken; a worker does it",
+			zap.String("execution", string(id)), zap.Error(err))
+	}
 }
 
 // unreachable adds to the error of the first request where etcd was looked for.
@@ -135,6 +162,10 @@ func (c *Client) Executions() *leasing.Client { return c.executions }
 
 // Steps returns the client of the step records.
 func (c *Client) Steps() *heap.Client { return c.steps }
+
+// Stores returns the client of the stores: state that executions share. Workflows have
+// it already; other code passes it to the handles of package store.
+func (c *Client) Stores() *store.Client { return c.stores }
 
 // Get returns what is recorded of the execution, or an error that wraps
 // [execution.ErrNotFound].

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"net"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -86,5 +88,22 @@ func TestOpenNamesTheEndpointsThatDoNotAnswer(t *testing.T) {
 	_, err = holdfast.Open(ctx, holdfast.Endpoints(silent.Addr().String()))
 	if err == nil || !strings.Contains(err.Error(), "etcd did not answer at "+silent.Addr().String()) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestHolderIsNamedAfterTheProcess(t *testing.T) {
+	t.Parallel()
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown-host"
+	}
+	c := open(t)
+	def := echo("shop")
+	work(t, c, def)
+	h := start(t, def, c, "tea")
+	result(t, h, "tea")
+	want := host + "/" + strconv.Itoa(os.Getpid())
+	if got := get(t, c, h.ID()).Deliveries[0].Holder; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -25,8 +25,10 @@
 //   - Side effects outside of steps are repeated by every delivery.
 //   - A panic in a goroutine of the user's own, outside of Step, ends the process,
 //     as in any Go program.
-//   - A delivery ends at its first wait. Parallel steps that are in flight then
-//     are completed; what has not begun goes on when the earliest wait is over.
+//   - A delivery ends at its first wait. Parallel steps and waits that are in flight
+//     then, or have begun in an earlier delivery, go on. What has not begun does so
+//     when the earliest wait is over, or at once if a step was completed meanwhile
+//     that it may follow.
 //
 // # Clocks
 //

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/internal/door"
 	"github.com/holdfast-io/holdfast/pkg/execution"
+	"github.com/holdfast-io/holdfast/pkg/store"
 )
 
 // steps is where the step records are.
@@ -31,6 +32,8 @@ type definition interface {
 // steps and says what the delivery came to.
 type engine struct {
 	steps       steps
+	stores      *store.Client // what workflows find on their contexts; nil: none
+	starts      starts
 	definitions map[string]definition
 	namespace   string
 	logger      *zap.Logger
@@ -46,11 +49,11 @@ func (e *engine) deliver(ctx context.Context, d execution.Delivery, drain <-chan
 	if !found {
 		return verdict{retry: fmt.Errorf("workflow %q is not registered with this worker", d.Workflow)}
 	}
-	work, cancel := context.WithCancel(ctx)
+	work, cancel := context.WithCancel(store.NewContext(ctx, e.stores))
 	defer cancel()
 	r := &run{
 		engine: e, lease: d.Lease, workflow: d.Workflow,
-		ctx: ctx, work: work, drain: drain, used: map[string]bool{},
+		ctx: ctx, work: work, drain: drain, used: map[string]bool{}, places: map[string]place{}, versions: map[string]int{},
 	}
 	if err := r.load(d.First); err != nil {
 		_ = r.unwritten(err)
@@ -82,6 +85,7 @@ func (r *run) load(first bool) error {
 // An answer is what the workflow's function made of the delivery.
 type answer struct {
 	result    json.RawMessage
+	next      json.RawMessage // it ended its run: the next one's params
 	failure   *execution.Error
 	suspended bool  // it returned ErrSuspended, wrapped or not
 	unread    error // the params do not fit: it was not called
@@ -108,6 +112,9 @@ func (r *run) call(def definition, params json.RawMessage) answer {
 func read(workflow string, result json.RawMessage, err error) answer {
 	if unread, is := errors.AsType[*paramsError](err); is {
 		return answer{unread: unread}
+	}
+	if over, is := errors.AsType[*turnoverError](err); is {
+		return answer{next: over.params}
 	}
 	if err == nil && len(result) <= execution.MaxPayloadBytes {
 		return answer{result: result}
@@ -140,6 +147,9 @@ func (r *run) judge(a answer) verdict {
 	defer r.mu.Unlock()
 	switch {
 	case r.latch.set():
+		if r.left && r.latch.waiting() && r.latch.wake.IsZero() {
+			r.latch.suspend(time.Now().Add(comeback))
+		}
 		if r.site != 0 && !a.suspended && !a.panicked {
 			r.swallowed()
 		}
@@ -150,6 +160,8 @@ func (r *run) judge(a answer) verdict {
 		return verdict{retry: fmt.Errorf("workflow %q returned ErrSuspended, but no step of this delivery did", r.workflow)}
 	case a.failure != nil:
 		return verdict{outcome: &execution.Outcome{Kind: execution.Failed, Error: a.failure}}
+	case a.next != nil:
+		return verdict{outcome: &execution.Outcome{Kind: execution.Continued, Params: a.next}}
 	}
 	return verdict{outcome: &execution.Outcome{Kind: execution.Completed, Result: a.result}}
 }

@@ -10,31 +10,34 @@ import (
 
 // The errors that workflow code tells apart by errors.Is.
 var (
-	// ErrSuspended is what [Step] and [Sleep] return when the delivery ends here:
-	// the execution waits for a time, moves to another worker, or is redelivered.
+	// ErrSuspended is what [Step], [Sleep] and the durable calls of other packages
+	// return when the delivery ends here: the execution waits for a time or an event,
+	// moves to another worker, or is redelivered.
 	// Return it, wrapped or not; the next delivery comes back to this place with
 	// the recorded steps. It is not a failure: see [Failed].
 	ErrSuspended = errors.New("delivery ends here; the execution goes on in a later one")
 
-	// ErrDuplicateStep: two calls of [Step] or [Sleep] in one run have the same
-	// name. The execution fails, since a replay could not tell them apart and a
+	// ErrDuplicateStep: two calls of [Step], [Sleep] or another package in one run
+	// have the same name. The execution fails, since a replay could not tell them apart and a
 	// retry would not help. Give each its own name, in a loop with the index.
 	ErrDuplicateStep = errors.New("step name is used twice in one run")
 )
 
 var errNoClient = errors.New("the client is nil; make one with Open")
 
-// Failed says whether err is a failure: false for nil and for a suspension. Ask it
-// before a compensation, so that a mere wait refunds nothing.
+// Failed says whether err is a failure: false for nil, for a suspension and for what
+// [ContinueAsNew] returns. Ask it before a compensation, so that a mere wait refunds
+// nothing.
 func Failed(err error) bool {
-	return err != nil && !errors.Is(err, ErrSuspended)
+	_, over := errors.AsType[*nextRunError](err)
+	return err != nil && !over && !errors.Is(err, ErrSuspended)
 }
 
 // A StepError is a step's recorded failure. It holds what was recorded and
 // nothing else, so that it is the same on the first run and on every replay.
 type StepError struct {
 	Step      string
-	Attempts  int64 // how many times the step's function was run
+	Attempts  int64 // how many times the step's function was run; 1 of other packages' calls
 	Message   string
 	Code      string // of an error in the chain with a method Code() string
 	Permanent bool   // the error was not to be retried, whatever the policy

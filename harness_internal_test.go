@@ -51,8 +51,12 @@ func (m *memSteps) WriteStep(ctx context.Context, lease execution.Lease, w execu
 	if rec, there := m.recs[k]; there {
 		return rec, nil
 	}
-	m.recs[k] = execution.Step{Key: w.Key, Attempt: w.Attempt, Done: w.Done, Response: w.Response, Token: lease.Token}
-	return m.recs[k], nil
+	rec := execution.Step{Key: w.Key, Attempt: w.Attempt, Done: w.Done, Response: w.Response, Token: lease.Token, Place: w.Place}
+	if !w.Done {
+		rec.Waiter = w.Waiter
+	}
+	m.recs[k] = rec
+	return rec, nil
 }
 
 func (m *memSteps) Read(context.Context, execution.Lease) ([]execution.Step, error) {

@@ -30,7 +30,7 @@ const (
 // workflow's function makes of it. Once set it stays set.
 type latch struct {
 	level    level
-	wake     time.Time // suspended: the earliest time that any step waits for
+	wake     time.Time // suspended: the earliest time that any step waits for; zero: none has a time
 	handover bool      // suspended: at once, elsewhere
 	failure  *execution.Error
 	err      error // broken
@@ -41,9 +41,13 @@ func (l *latch) set() bool { return l.level != open }
 // hard says whether steps in flight make no further attempt.
 func (l *latch) hard() bool { return l.level > suspended }
 
+// waiting says whether the delivery has ended just because of a wait.
+func (l *latch) waiting() bool { return l.level == suspended && !l.handover }
+
+// suspend ends the delivery until the time; zero: until somebody asks for a wake.
 func (l *latch) suspend(wake time.Time) {
 	l.level = max(l.level, suspended)
-	if l.wake.IsZero() || wake.Before(l.wake) {
+	if !wake.IsZero() && (l.wake.IsZero() || wake.Before(l.wake)) {
 		l.wake = wake
 	}
 }

@@ -17,6 +17,7 @@ const (
 	kindResult = "result"
 	kindError  = "error"
 	kindSleep  = "sleep"
+	kindWait   = "wait"
 )
 
 // A response is what the record of a step's attempt holds, as JSON. The format is
@@ -26,6 +27,7 @@ const (
 //	{"v":1,"kind":"error","error":{"message":…,"code":…}}    done: the step has failed; "permanent" if marked so
 //	{"v":1,"kind":"error","error":…,"retryAt":…}             not done: the next attempt may run from then on
 //	{"v":1,"kind":"sleep","until":…}                         done from the start: the time that a Sleep waits for
+//	{"v":1,"kind":"wait","until":…}                          not done: a call waits for an event or, if there is one, the time
 type response struct {
 	V         int              `json:"v"`
 	Kind      string           `json:"kind"`
@@ -50,6 +52,10 @@ func retryResponse(err error, at time.Time) response {
 
 func sleepResponse(until time.Time) response {
 	return response{Kind: kindSleep, Until: until}
+}
+
+func waitResponse(until time.Time) response {
+	return response{Kind: kindWait, Until: until}
 }
 
 // encode renders the response. It panics only on a result that is not JSON, or a
@@ -82,6 +88,8 @@ func decodeResponse(rec execution.Step) (response, error) {
 		ok = r.Error != nil && rec.Done == r.RetryAt.IsZero()
 	case r.Kind == kindSleep:
 		ok = rec.Done && !r.Until.IsZero()
+	case r.Kind == kindWait:
+		ok = !rec.Done
 	}
 	if !ok {
 		return r, fmt.Errorf("record of step %q, attempt %d, is not readable: version %d, kind %q, done %t", rec.Key, rec.Attempt, r.V, r.Kind, rec.Done)
@@ -91,8 +99,16 @@ func decodeResponse(rec execution.Step) (response, error) {
 
 // wake returns the time that the response waits for; zero: none.
 func (r response) wake() time.Time {
-	if r.Kind == kindSleep {
+	if r.Kind == kindSleep || r.Kind == kindWait {
 		return r.Until
 	}
 	return r.RetryAt
+}
+
+// noun says what call recorded the response, as far as it tells.
+func (r response) noun() string {
+	if r.Kind == kindSleep || r.Kind == kindWait {
+		return "a " + r.Kind
+	}
+	return "a step"
 }

@@ -35,6 +35,8 @@ func TestResponseGoldens(t *testing.T) {
 		{"error-permanent", true, errorResponse(errors.New("no such card"), true)},
 		{"retry", false, retryResponse(errors.New("busy"), at)},
 		{"sleep", true, sleepResponse(at)},
+		{"wait", false, waitResponse(time.Time{})},
+		{"wait-until", false, waitResponse(at)},
 	}
 	for _, c := range cases {
 		t.Run(c.file, func(t *testing.T) {
@@ -58,7 +60,7 @@ func TestResponseGoldens(t *testing.T) {
 }
 
 func FuzzDecodeResponse(f *testing.F) {
-	for _, seed := range []string{`{"v":1,"kind":"result","result":null}`, `{"v":1,"kind":"error","error":{"message":"x"},"retryAt":"2026-12-01T00:00:00Z"}`, `{`, ``} {
+	for _, seed := range []string{`{"v":1,"kind":"result","result":null}`, `{"v":1,"kind":"error","error":{"message":"x"},"retryAt":"2026-12-01T00:00:00Z"}`, `{"v":1,"kind":"wait"}`, `{`, ``} {
 		f.Add([]byte(seed), true)
 		f.Add([]byte(seed), false)
 	}

@@ -98,6 +98,12 @@ func due(now time.Time, d time.Duration) time.Time {
 	if d <= 0 {
 		return t
 	}
+	return wholeMillis(t)
+}
+
+// wholeMillis rounds the time up.
+func wholeMillis(t time.Time) time.Time {
+	t = t.UTC().Round(0)
 	if floor := t.Truncate(time.Millisecond); floor.Before(t) {
 		return floor.Add(time.Millisecond)
 	}

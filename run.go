@@ -13,15 +13,21 @@ import (
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
 
+// comeback is when an execution that only waits for events is delivered again where
+// something has not begun: no event would be for that.
+const comeback = time.Minute
+
 // The outcomes of EventStep.
 const (
 	outcomeRan      = "ran"
 	outcomeReplayed = "replayed"
 	outcomeFailed   = "failed"
 	outcomeRetried  = "retried"
+	outcomeWaiting  = "waiting" // recorded: the call waits
 )
 
-// A run is one delivery's replay of a workflow.
+// A run is one delivery's replay of a workflow. It is what other packages know as a
+// [replay.Delivery].
 type run struct {
 	engine   *engine
 	lease    execution.Lease
@@ -32,22 +38,37 @@ type run struct {
 	drain     <-chan struct{}
 	recorded  map[string]execution.Step // the latest attempt of each key; read only
 
-	inFlight sync.WaitGroup // calls of Step and Sleep; Add only under mu while !closed
+	inFlight sync.WaitGroup // calls of Step, Sleep and Do; Add only under mu while !closed
 
-	mu     sync.Mutex
-	used   map[string]bool // names of this replay
-	latch  latch
-	closed bool    // the workflow's function has returned: nothing begins any more
-	site   uintptr // of the first call of Step or Sleep that returned ErrSuspended
+	mu       sync.Mutex
+	used     map[string]bool  // names of this replay
+	places   map[string]place // of those
+	versions map[string]int   // that the function was told
+	replayed int              // how many of the recorded calls were made
+	answers  int64            // how many calls have come to an answer
+	underWay int              // how many have begun and are not over
+	moved    chan struct{}    // unless nil: closed when the replay comes further
+	latch    latch
+	late     bool    // a call has come to its answer after the latch was set
+	left     bool    // a call has not begun, since the latch was set
+	closed   bool    // the workflow's function has returned: nothing begins any more
+	site     uintptr // of the first call that returned ErrSuspended
 }
 
-// unit runs one call of Step or Sleep, made at the site, unless it is misused or
+// Lease returns the lease.
+func (r *run) Lease() execution.Lease { return r.lease }
+
+// Workflow returns the workflow's name.
+func (r *run) Workflow() string { return r.workflow }
+
+// unit runs one call of Step, Sleep or Do, made at the site, unless it is misused or
 // the delivery has ended.
 func (r *run) unit(site uintptr, name string, misuse error, fn func() error) error {
 	err := r.begin(name, misuse)
 	if err == nil {
 		defer r.inFlight.Done()
 		err = fn()
+		r.over(!errors.Is(err, ErrSuspended))
 	}
 	if errors.Is(err, ErrSuspended) {
 		r.mu.Lock()
@@ -59,24 +80,14 @@ func (r *run) unit(site uintptr, name string, misuse error, fn func() error) err
 	return err
 }
 
-// begin admits a call. If it returns nil the caller owes an inFlight.Done. A call
-// that comes after the delivery has ended runs nothing; if its record waits for a
-// time that is yet to come, the execution's wake will not be later. (One whose time
-// has come waits for that wake too: asking for one at once would spin, as long as
-// the call that ended the delivery comes first.)
+// begin admits a call. If it returns nil the caller owes an inFlight.Done.
 func (r *run) begin(name string, misuse error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return ErrSuspended
 	}
-	if r.latch.set() {
-		if rec, found := r.recorded[name]; found {
-			resp, err := decodeResponse(rec)
-			if at := resp.wake(); err == nil && at.After(time.Now()) {
-				r.latch.suspend(at)
-			}
-		}
+	if r.latch.set() && !r.rejoinsLocked(name, misuse) {
 		return ErrSuspended
 	}
 	if misuse == nil {
@@ -89,9 +100,34 @@ func (r *run) begin(name string, misuse error) error {
 		r.latch.misuse(misuse)
 		return misuse
 	}
-	r.used[name] = true
+	r.noteLocked(name)
 	r.inFlight.Add(1)
 	return nil
+}
+
+// rejoinsLocked says whether a call that comes after the delivery has ended goes on.
+//
+// If it just ended because a call waits, one that is recorded does: it began in an
+// earlier delivery, so that nothing before it waits, but another goroutine does. It is
+// replayed, its time is waited for, and an event that it waits for is not missed: the
+// wake that led to this delivery may have been for that.
+//
+// One that is not recorded runs nothing: the function may have swallowed the
+// suspension. If a call that was in flight has come to an answer meanwhile, this one
+// may follow it, and the wake is at once. (A wake at once in any case would spin, as
+// long as the call that ends the delivery comes first. Each such answer is new.)
+func (r *run) rejoinsLocked(name string, misuse error) bool {
+	_, recorded := r.recorded[name]
+	switch {
+	case r.used[name]:
+		return false
+	case recorded && misuse == nil:
+		return r.latch.waiting()
+	case r.late:
+		r.latch.suspend(time.Now())
+	}
+	r.left = true
+	return false
 }
 
 // mayRun is the step boundary: it says whether a function may be run now, and
@@ -128,8 +164,8 @@ func (r *run) interrupted() bool {
 	return true
 }
 
-// nested says whether the error of a step's function is the end of this delivery,
-// passed on by a call of Step inside it, and so not an error of its own.
+// nested says whether the error of a call's function is the end of this delivery,
+// passed on by a call inside it, and so not an error of its own.
 func (r *run) nested(err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,14 +198,28 @@ func (r *run) end(how func(*latch)) error {
 	return ErrSuspended
 }
 
+// mistaken ends the delivery since the call, named by what, was recorded as another
+// one.
+func (r *run) mistaken(what string, resp response) error {
+	return r.breakOff(fmt.Errorf("%s was recorded as %s: a name must keep its meaning while executions that recorded it are alive", what, resp.noun()))
+}
+
 // record writes and tells what it means. An error ends the delivery.
 func (r *run) record(w execution.StepWrite, outcome string) (execution.Step, error) {
 	rec, err := r.write(w)
 	if err != nil {
 		return rec, r.unwritten(err)
 	}
-	r.tell(w.Key, outcome)
+	r.written(w, outcome)
 	return rec, nil
+}
+
+// written notes that the record is there, and tells what it means.
+func (r *run) written(w execution.StepWrite, outcome string) {
+	r.mu.Lock()
+	r.late = r.late || w.Done && r.latch.set()
+	r.mu.Unlock()
+	r.tell(w.Key, outcome)
 }
 
 // write offers the record to etcd, which decides, also if the delivery's context
@@ -187,14 +237,10 @@ func (r *run) write(w execution.StepWrite) (execution.Step, error) {
 		case <-ctx.Done():
 		}
 	})()
+	r.mu.Lock()
+	w.Place = r.places[w.Key]
+	r.mu.Unlock()
 	return r.engine.steps.WriteStep(ctx, r.lease, w)
-}
-
-// callSite returns where the exported function was called that calls this.
-func callSite() uintptr {
-	var pc [1]uintptr
-	runtime.Callers(3, pc[:])
-	return pc[0]
 }
 
 func fileLine(site uintptr) string {

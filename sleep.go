@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-io/holdfast/internal/replay"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
 
@@ -14,8 +15,8 @@ import (
 //
 // Sleep returns [ErrSuspended] until the time has come: return it.
 func Sleep(ctx Context, name string, d time.Duration) error {
-	r := ctx.delivery()
-	return r.unit(callSite(), name, nil, func() error { return r.sleep(name, d) })
+	r := runOf(ctx)
+	return r.unit(replay.Site(), name, nil, func() error { return r.sleep(name, d) })
 }
 
 func (r *run) sleep(name string, d time.Duration) error {
@@ -23,6 +24,9 @@ func (r *run) sleep(name string, d time.Duration) error {
 	if found {
 		r.tell(name, outcomeReplayed)
 	} else {
+		if err := r.caughtUp(fmt.Sprintf("sleep %q", name)); err != nil {
+			return err
+		}
 		// No drain: a sleep that is recorded hands over as well.
 		if r.interrupted() {
 			return ErrSuspended
@@ -38,7 +42,7 @@ func (r *run) sleep(name string, d time.Duration) error {
 	case err != nil:
 		return r.breakOff(err)
 	case resp.Kind != kindSleep:
-		return r.breakOff(fmt.Errorf("sleep %q was recorded as a step: a name must keep its meaning while executions that recorded it are alive", name))
+		return r.mistaken(fmt.Sprintf("sleep %q", name), resp)
 	case time.Now().Before(resp.Until):
 		return r.suspend(resp.Until)
 	}

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/holdfast-io/holdfast/internal/replay"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
 
@@ -29,7 +30,7 @@ import (
 func Step[T any](ctx Context, name string, fn func(context.Context) (T, error), opts ...StepOption) (T, error) {
 	var out, zero T
 	erased := func(ctx context.Context) (any, error) { return fn(ctx) }
-	if err := ctx.delivery().step(callSite(), name, opts, erased, &out); err != nil {
+	if err := runOf(ctx).step(replay.Site(), name, opts, erased, &out); err != nil {
 		return zero, err
 	}
 	return out, nil
@@ -59,6 +60,11 @@ func (r *run) advance(name string, p policy, fn stepFunc, out any) error {
 	if found && rec.Done {
 		r.tell(name, outcomeReplayed)
 	}
+	if !found {
+		if err := r.caughtUp(fmt.Sprintf("step %q", name)); err != nil {
+			return err
+		}
+	}
 	for {
 		next := int64(0)
 		if found {
@@ -86,8 +92,8 @@ func (r *run) settle(rec execution.Step, out any) (again bool, err error) {
 	switch {
 	case err != nil:
 		return false, r.breakOff(err)
-	case resp.Kind == kindSleep:
-		return false, r.breakOff(fmt.Errorf("step %q was recorded as a sleep: a name must keep its meaning while executions that recorded it are alive", rec.Key))
+	case resp.Kind == kindSleep || resp.Kind == kindWait:
+		return false, r.mistaken(fmt.Sprintf("step %q", rec.Key), resp)
 	case !rec.Done && time.Now().Before(resp.RetryAt):
 		return false, r.suspend(resp.RetryAt)
 	case !rec.Done:
@@ -137,26 +143,37 @@ func (e *engine) invoke(ctx context.Context, name string, fn stepFunc) (any, err
 	return fn(ctx)
 }
 
-// recordResult records a result or, if that is not possible, the reason as the
-// step's error: another delivery could not record it either.
+// recordResult records a result or, if it can't be encoded or recorded, the reason
+// as the step's error: another delivery could do neither.
 func (r *run) recordResult(w execution.StepWrite, value, out any) (execution.Step, error) {
 	raw, err := encodeResult(value, reflect.TypeOf(out).Elem())
-	if err == nil {
-		w.Response = resultResponse(raw).encode()
-		rec, refusal := r.write(w)
-		var invalid *execution.InvalidError
-		switch {
-		case refusal == nil:
-			r.tell(w.Key, outcomeRan)
-			return rec, nil
-		case !errors.As(refusal, &invalid):
-			return rec, r.unwritten(refusal)
-		}
-		err = fmt.Errorf("result can't be recorded: %w", invalid)
-		if invalid.Limit > 0 { // without the beginning of the user's data
-			err = fmt.Errorf("result is too large: %d bytes as recorded, the limit is %d", invalid.Size, invalid.Limit)
-		}
+	if err != nil {
+		return r.recordError(w, err)
 	}
+	return r.recordJSON(w, raw)
+}
+
+// recordJSON is recordResult of one that is encoded.
+func (r *run) recordJSON(w execution.StepWrite, result json.RawMessage) (execution.Step, error) {
+	w.Response = resultResponse(result).encode()
+	rec, err := r.write(w)
+	var invalid *execution.InvalidError
+	switch {
+	case err == nil:
+		r.written(w, outcomeRan)
+		return rec, nil
+	case !errors.As(err, &invalid):
+		return rec, r.unwritten(err)
+	}
+	err = fmt.Errorf("result can't be recorded: %w", invalid)
+	if invalid.Limit > 0 { // without the beginning of the user's data
+		err = fmt.Errorf("result is too large: %d bytes as recorded, the limit is %d", invalid.Size, invalid.Limit)
+	}
+	return r.recordError(w, err)
+}
+
+// recordError records that the step has failed and is not to be retried.
+func (r *run) recordError(w execution.StepWrite, err error) (execution.Step, error) {
 	w.Response = errorResponse(err, true).encode()
 	return r.record(w, outcomeFailed)
 }

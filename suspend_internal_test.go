@@ -126,6 +126,7 @@ func TestVerdictOfTheLatch(t *testing.T) {
 	now := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 	boom := errors.New("boom")
 	suspend := func(d time.Duration) func(*latch) { return func(l *latch) { l.suspend(now.Add(d)) } }
+	untimed := func(l *latch) { l.suspend(time.Time{}) }
 	misuse := func(l *latch) { l.misuse(ErrDuplicateStep) }
 	breakOff := func(l *latch) { l.breakOff(boom) }
 	cases := []struct {
@@ -134,6 +135,8 @@ func TestVerdictOfTheLatch(t *testing.T) {
 		want string
 	}{
 		{"the earliest wake wins", []func(*latch){suspend(2), suspend(1), suspend(3)}, `{"kind":"suspended","wake":"2026-12-01T00:00:00.000000001Z"}`},
+		{"no time of its own wipes no other's", []func(*latch){untimed, suspend(2), untimed}, `{"kind":"suspended","wake":"2026-12-01T00:00:00.000000002Z"}`},
+		{"none has a time", []func(*latch){untimed, untimed}, `{"kind":"suspended"}`},
 		{"a handover needs no wake", []func(*latch){suspend(1), (*latch).handOver}, `{"kind":"suspended","handover":true}`},
 		{"misuse overrules a wait", []func(*latch){misuse, suspend(1)}, `{"kind":"failed","error":{"message":"step name is used twice in one run"}}`},
 		{"a break overrules misuse", []func(*latch){breakOff, misuse}, `retry: boom`},

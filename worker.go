@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-io/holdfast/pkg/dispatch"
 	"github.com/holdfast-io/holdfast/pkg/execution"
@@ -36,6 +37,7 @@ type workerConfig struct {
 	lease, renew time.Duration
 	drain        time.Duration
 	name         string
+	named        bool
 }
 
 // A WorkerSetting is a [WorkerOption] that sets a value.
@@ -66,7 +68,7 @@ func DrainTimeout(d time.Duration) WorkerSetting {
 // Name is what operators see as the holder of the worker's leases; default:
 // "host/pid". It need not be unique.
 func Name(holder string) WorkerSetting {
-	return func(c *workerConfig) { c.name = holder }
+	return func(c *workerConfig) { c.name, c.named = holder, true }
 }
 
 // A Worker claims due executions of its workflows and runs them.
@@ -83,7 +85,7 @@ type Worker struct {
 func NewWorker(c *Client, parts ...WorkerOption) (*Worker, error) {
 	cfg := workerConfig{
 		concurrency: defaultConcurrency, lease: defaultLeaseDuration, renew: defaultRenewEvery,
-		drain: defaultDrainTimeout, name: defaultName(),
+		drain: defaultDrainTimeout,
 	}
 	for i, p := range parts {
 		if p == nil {
@@ -102,7 +104,7 @@ func NewWorker(c *Client, parts ...WorkerOption) (*Worker, error) {
 		return nil, fmt.Errorf("new worker: %w", err)
 	}
 	return &Worker{client: c, cfg: cfg, engine: &engine{
-		steps: c.steps, definitions: definitions, namespace: c.namespace,
+		steps: c.steps, stores: c.stores, starts: c.starts, definitions: definitions, namespace: c.namespace,
 		logger: c.logger, observer: c.observer, writeBound: min(cfg.lease, maxWriteBound),
 		around: c.door.Around,
 	}}, nil
@@ -140,15 +142,10 @@ func (c *workerConfig) validate() error {
 	case c.drain < 0:
 		return bad("drain timeout", c.drain.String(), "is negative")
 	}
-	return execution.ValidateName("holder name", c.name)
-}
-
-func defaultName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
+	if c.named {
+		return execution.ValidateName("holder name", c.name)
 	}
-	return host + "/" + strconv.Itoa(os.Getpid())
+	return nil
 }
 
 // Run claims and runs executions until ctx ends, then drains: deliveries go on to
@@ -183,7 +180,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	return d.Run(ctx)
+	// Beside it, since executions wait for stores whose processes may have died. It
+	// ends with ctx, while the dispatcher drains.
+	var g errgroup.Group
+	g.Go(func() error { return w.client.protocol.Run(ctx) })
+	g.Go(func() error { return d.Run(ctx) })
+	return g.Wait()
 }
 
 func (w *Worker) handle(ctx context.Context, d execution.Delivery, drain <-chan struct{}) dispatch.Reply {

@@ -151,7 +151,7 @@ func (w *Workflow[In, Out]) call(ctx Context, params json.RawMessage) (json.RawM
 	}
 	out, err := w.fn(ctx, in)
 	if err != nil {
-		return nil, err
+		return nil, w.ended(err)
 	}
 	result, err := encodeResult(out, reflect.TypeFor[Out]())
 	if err != nil {

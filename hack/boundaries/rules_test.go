@@ -83,6 +83,30 @@ var rules = []rule{
 		why:    "the loop sees leases and steps through interfaces that it declares",
 	},
 	{
+		pkg: "internal/replay", must: true, own: []string{"pkg/execution"},
+		why: "what packages beside the door may ask of a delivery, without the door itself",
+	},
+	{
+		pkg: "internal/stores", must: true,
+		own:    []string{"pkg/execution", "pkg/fencing", "internal/keyspace", "internal/etcd", "internal/record"},
+		others: []string{zap, xsync},
+		never:  []string{module + "/pkg/leasing", etcdModule, prometheus},
+		why:    "stores wake executions through a function, and know nothing of leases",
+	},
+	{
+		pkg: "pkg/store", must: true,
+		own:   []string{"pkg/execution", "internal/replay", "internal/stores"},
+		never: []string{module + "/pkg/leasing", etcdModule, prometheus},
+		why:   "stores with types are for whoever uses the door, so the door imports them",
+	},
+	{
+		pkg: "internal/storeapi", must: true,
+		own:    []string{"pkg/execution", "pkg/fencing", "pkg/leasing", "internal/etcd", "internal/keyspace", "internal/stores"},
+		others: []string{zap, xsync},
+		never:  []string{etcdServer, prometheus, cobra},
+		why:    "the stores over HTTP need etcd and no worker",
+	},
+	{
 		pkg: "pkg/embedded", must: true,
 		others: []string{etcdModule, zap, grpc},
 		why:    "an etcd server in the process stands alone: whoever wants it links it",
@@ -90,8 +114,8 @@ var rules = []rule{
 	{
 		pkg: ".", must: true,
 		own: []string{
-			"pkg/execution", "pkg/leasing", "pkg/heap", "pkg/dispatch",
-			"internal/door", "internal/etcd", "internal/etcdv3", "internal/keyspace",
+			"pkg/execution", "pkg/leasing", "pkg/heap", "pkg/dispatch", "pkg/store",
+			"internal/replay", "internal/stores", "internal/door", "internal/etcd", "internal/etcdv3", "internal/keyspace",
 		},
 		others: []string{zap, xsync, client},
 		never:  []string{etcdServer, prometheus, cobra, module + "/internal/memetcd"},
@@ -151,7 +175,7 @@ var rules = []rule{
 	},
 	{
 		pkg: "internal/connect",
-		own: []string{".", "pkg/embedded"}, others: []string{zap, client},
+		own: []string{".", "pkg/embedded", "internal/etcd", "internal/etcdv3"}, others: []string{zap, client},
 		why: "a command's way to an etcd, embedded or not",
 	},
 	{
