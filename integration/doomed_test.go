@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ type doomed struct {
 	hook *testetcd.Hook
 	dead atomic.Bool
 	died chan struct{}
+	stop func() // drains it, once
 }
 
 // A fate says at which transaction a doomed worker dies, and whether that is applied.
@@ -71,11 +73,12 @@ func startWorker(t *testing.T, h *harness, f fate, parts ...holdfast.WorkerOptio
 		defer close(done)
 		_ = w.Run(ctx) // a dead one can't say how it ended
 	}()
-	t.Cleanup(func() {
+	m.stop = sync.OnceFunc(func() {
 		cancel()
 		<-done
 		_ = c.Close()
 	})
+	t.Cleanup(m.stop)
 	return m
 }
 

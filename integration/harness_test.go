@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -14,10 +15,12 @@ import (
 	"github.com/holdfast-io/holdfast/internal/etcd"
 	"github.com/holdfast-io/holdfast/internal/keyspace"
 	"github.com/holdfast-io/holdfast/internal/record"
+	"github.com/holdfast-io/holdfast/internal/stores"
 	"github.com/holdfast-io/holdfast/internal/testetcd"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 	"github.com/holdfast-io/holdfast/pkg/heap"
 	"github.com/holdfast-io/holdfast/pkg/leasing"
+	"github.com/holdfast-io/holdfast/pkg/start"
 )
 
 const (
@@ -39,6 +42,8 @@ const (
 type client struct {
 	*leases
 	*steps
+	starts *start.Client
+	shared *stores.Client
 }
 
 type (
@@ -50,15 +55,56 @@ func newClient(ctx context.Context, store etcd.Store, space keyspace.Space, dela
 	if fault := os.Getenv(mutantVariable); fault != "" {
 		store = mutant.Wrap(fault, store, space)
 	}
-	l, err := leasing.New(ctx, leasing.Config{Store: store, Space: space, Delay: delay})
+	c := &client{}
+	var err error
+	c.leases, err = leasing.New(ctx, leasing.Config{Store: store, Space: space, Delay: delay, Ended: c.ended})
 	if err != nil {
 		return nil, err
 	}
-	h, err := heap.New(heap.Config{Store: store, Space: space})
-	if err != nil {
+	if c.steps, err = heap.New(heap.Config{Store: store, Space: space}); err != nil {
 		return nil, err
 	}
-	return &client{l, h}, nil
+	if c.starts, err = start.New(start.Config{Store: store, Space: space, Executions: c.leases}); err != nil {
+		return nil, err
+	}
+	c.shared, err = stores.New(stores.Config{Store: store, Space: space, Wake: func(ctx context.Context, step execution.StepID) error {
+		return c.RequestWake(ctx, step.Execution, time.Now())
+	}})
+	return c, err
+}
+
+// ended wakes those who wait for an end. What fails stays owed.
+func (c *client) ended(ctx context.Context, id execution.ID) {
+	_ = c.shared.Drain(ctx, start.EndOf(id))
+}
+
+// StartWorkflow starts an execution on behalf of a step.
+func (c *client) StartWorkflow(ctx context.Context, l execution.Lease, step string, req execution.AdmitRequest) (execution.ID, error) {
+	a, err := c.starts.Start(ctx, start.Request{
+		Caller: stepOf(l, step), Epoch: l.Epoch, ID: req.ID, Workflow: req.Workflow, Queue: req.Queue, Due: req.Due,
+		Params: req.Params, ParamsPresent: req.Params != nil,
+	})
+	return a.ID, err
+}
+
+// UpdateStore changes a store, which it creates with the state null, on behalf of a
+// step. The result is the state that it makes.
+func (c *client) UpdateStore(ctx context.Context, l execution.Lease, id execution.StoreID, step string, fn func(json.RawMessage) json.RawMessage) (json.RawMessage, error) {
+	if _, err := c.shared.Create(ctx, id, func() ([]byte, error) { return []byte("null"), nil }); err != nil {
+		return nil, err
+	}
+	by := stepOf(l, step)
+	res, err := c.shared.Update(ctx, id, &by, "update", func(now stores.Snapshot) (*stores.Mutation, error) {
+		next := fn(now.State)
+		return &stores.Mutation{State: next, Changed: stores.Paths{{}}, Result: next}, nil
+	})
+	return res.Raw, err
+}
+
+// ReadStore reads the state of a store.
+func (c *client) ReadStore(ctx context.Context, id execution.StoreID) (json.RawMessage, error) {
+	now, err := c.shared.Get(ctx, id)
+	return now.State, err
 }
 
 // A harness is an embedded etcd with a namespace of its own.

@@ -53,6 +53,16 @@ func TestRequestsPerOperation(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("a release", 1, 0)
+	e.step(t, ds[2], "load")
+	e.counts.Reset()
+	if err := e.holder.Acknowledge(t.Context(), ds[2].Lease, execution.Outcome{Kind: execution.Continued}); err != nil {
+		t.Fatal(err)
+	}
+	expect("a turnover, with the clean-up after a run of one step", 2, 1)
+	if next := e.claim(t, 1)[0]; next.Run != 1 {
+		t.Errorf("run %d, want the next one", next.Run)
+	}
+	expect("claiming the next run", 1, 1)
 }
 
 // Renewals write nothing: an idle dispatcher leaves etcd's revision alone.

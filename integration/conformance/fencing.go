@@ -13,6 +13,8 @@ func fencingCases() []clause {
 		{slug: "pause-and-resume", assert: pauseAndResume},
 		{slug: "pause-and-resume-process", needs: Processes, assert: pauseAndResumeProcess},
 		{slug: "step-rewrite", assert: stepRewrite},
+		{slug: "stale-store-update", assert: staleStoreUpdate},
+		{slug: "stale-start", assert: staleStart},
 		{slug: "stale-wake", assert: staleWake},
 		{slug: "expired-holder-goes-on", assert: expiredHolderGoesOn},
 		{slug: "ended-holder", assert: endedHolder},

@@ -12,6 +12,7 @@ package conformance
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -47,12 +48,27 @@ type Steps interface {
 	Read(context.Context, execution.Lease) ([]execution.Step, error)
 }
 
+// Receipted makes changes that are not fenced: each is made once for its step, whoever
+// holds the execution.
+type Receipted interface {
+	// StartWorkflow starts an execution on behalf of the step, and returns the id of the
+	// one that the step has started.
+	StartWorkflow(ctx context.Context, lease execution.Lease, step string, req execution.AdmitRequest) (execution.ID, error)
+	// UpdateStore changes the state of a store on behalf of the step, and returns the
+	// state that the step's change has made. A store that does not exist has the state
+	// null. change may be called more than once.
+	UpdateStore(ctx context.Context, lease execution.Lease, id execution.StoreID, step string, change func(json.RawMessage) json.RawMessage) (json.RawMessage, error)
+	// ReadStore returns the state of a store.
+	ReadStore(ctx context.Context, id execution.StoreID) (json.RawMessage, error)
+}
+
 // A Client is all that a caller can do.
 type Client interface {
 	Executions
 	Leases
 	Operator
 	Steps
+	Receipted
 }
 
 // A Reply is what a handler makes of a delivery; exactly one field is set.
