@@ -61,7 +61,11 @@ func (r *run) do(what string, call replay.Call) (json.RawMessage, error) {
 			return nil, ErrSuspended
 		}
 		var err error
-		if rec, err = r.ask(what, call, earlier); err != nil {
+		rec, err = r.ask(what, call, earlier)
+		if errors.Is(err, execution.ErrEventGone) {
+			continue // it looks for another one
+		}
+		if err != nil {
 			return nil, err
 		}
 		found = true
@@ -105,11 +109,11 @@ func (r *run) ask(what string, call replay.Call, earlier replay.Earlier) (execut
 	if err != nil && (r.interrupted() || r.nested(err)) {
 		return execution.Step{}, ErrSuspended
 	}
-	if errors.Is(context.Cause(r.ctx), execution.ErrLost) {
-		return execution.Step{}, r.lose()
+	if r.forfeited() {
+		return execution.Step{}, ErrSuspended
 	}
 	answer, _ := value.(replay.Answer)
-	w := execution.StepWrite{Key: call.Name, Attempt: earlier.Attempt, Done: true, Waiter: answer.Waiter}
+	w := execution.StepWrite{Key: call.Name, Attempt: earlier.Attempt, Done: true, Waiter: answer.Waiter, Event: answer.Event}
 	if w.Waiter == nil && earlier.Wait != nil {
 		w.Waiter = where(*earlier.Wait)
 	}
@@ -146,11 +150,13 @@ func (r *run) await(w execution.StepWrite, earlier replay.Earlier, wait replay.W
 	if err != nil {
 		return rec, err
 	}
-	if resp, err := decodeResponse(rec); err == nil && resp.Kind == kindWait {
+	// A call that registers somewhere is asked once more: now that the record says where,
+	// no registration can be left behind that nobody knows of.
+	if resp, err := decodeResponse(rec); err == nil && resp.Kind == kindWait && w.Waiter == nil {
 		_ = r.suspend(resp.Until)
 		return rec, r.suspend(wait.Wake)
 	}
-	return rec, nil // an answer was recorded before
+	return rec, nil // or an answer was recorded before
 }
 
 // where returns the store at which the call waits, nil if it is none.

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/internal/etcdv3"
 	"github.com/holdfast-io/holdfast/internal/keyspace"
 	"github.com/holdfast-io/holdfast/internal/stores"
+	"github.com/holdfast-io/holdfast/pkg/event"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 	"github.com/holdfast-io/holdfast/pkg/heap"
 	"github.com/holdfast-io/holdfast/pkg/leasing"
@@ -37,6 +38,7 @@ type Client struct {
 	steps      *heap.Client
 	protocol   *stores.Client
 	starts     *start.Client
+	events     *event.Client
 	stores     *store.Client
 	door       door.Config
 
@@ -121,6 +123,9 @@ func newClient(ctx context.Context, cfg clientConfig, conn etcd.Store, space key
 		return nil, err
 	}
 	c.stores = store.NewClient(c.protocol)
+	if c.events, err = event.New(event.Config{Store: conn, Space: space, Executions: c.executions}); err != nil {
+		return nil, err
+	}
 	c.starts, err = start.New(start.Config{Store: conn, Space: space, Executions: c.executions})
 	return c, err
 }

@@ -4,8 +4,9 @@
 //
 // [Define] makes a workflow of a Go function; its value is the registration for
 // [NewWorker] and the typed stub by which callers start executions. Inside, [Step]
-// runs and records one unit of work, [Sleep] waits without holding anything, and
-// [Fence] gives a step the idempotency key and the fencing token to pass on.
+// runs and records one unit of work, [Sleep] waits without holding anything, [Start] and
+// [Child] start other workflows, and wait for them in the same way, and [Fence] gives a
+// step the idempotency key and the fencing token to pass on.
 //
 // # What it guarantees
 //
@@ -17,6 +18,7 @@
 //     writes are accepted: etcd compares the fencing token in the transaction that
 //     writes. A worker that was frozen can record nothing and ends.
 //   - A waiting execution holds no goroutine and no lease.
+//   - A step that starts another execution starts one, whatever dies in between.
 //
 // # What it does not guarantee
 //

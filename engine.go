@@ -34,6 +34,7 @@ type engine struct {
 	steps       steps
 	stores      *store.Client // what workflows find on their contexts; nil: none
 	starts      starts
+	events      events
 	definitions map[string]definition
 	namespace   string
 	logger      *zap.Logger
@@ -43,17 +44,26 @@ type engine struct {
 }
 
 // deliver runs one delivery. It returns when the workflow's function and every
-// step in flight have ended and are recorded.
+// step in flight have ended and are recorded. At the execution's deadline their contexts
+// end, and nothing is recorded any more.
 func (e *engine) deliver(ctx context.Context, d execution.Delivery, drain <-chan struct{}) verdict {
 	def, found := e.definitions[d.Workflow]
 	if !found {
 		return verdict{retry: fmt.Errorf("workflow %q is not registered with this worker", d.Workflow)}
 	}
+	if !d.Deadline.IsZero() {
+		if !time.Now().Before(d.Deadline) {
+			return verdict{outcome: new(execution.TimeoutAt(d.Deadline))}
+		}
+		timed, stop := context.WithDeadlineCause(ctx, d.Deadline, execution.ErrTimeout)
+		defer stop()
+		ctx = timed
+	}
 	work, cancel := context.WithCancel(store.NewContext(ctx, e.stores))
 	defer cancel()
 	r := &run{
-		engine: e, lease: d.Lease, workflow: d.Workflow,
-		ctx: ctx, work: work, drain: drain, used: map[string]bool{}, places: map[string]place{}, versions: map[string]int{},
+		engine: e, lease: d.Lease, workflow: d.Workflow, deadline: d.Deadline,
+		ctx: ctx, work: work, drain: drain, used: map[string]bool{}, places: map[string]place{}, versions: map[string]int{}, inboxes: map[string]*inbox{},
 	}
 	if err := r.load(d.First); err != nil {
 		_ = r.unwritten(err)
@@ -134,11 +144,10 @@ func (r *run) close() {
 }
 
 // judge says what the delivery came to. A latch that was set overrules the
-// function, and a token that is proven lost overrules both.
+// function; so does the execution's deadline, and a token that is proven lost overrules
+// all.
 func (r *run) judge(a answer) verdict {
-	if errors.Is(context.Cause(r.ctx), execution.ErrLost) {
-		_ = r.lose()
-	}
+	r.forfeited()
 	// A function that failed because its context ended has not failed.
 	if a.failure != nil && !a.suspended {
 		r.interrupted()

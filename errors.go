@@ -50,6 +50,9 @@ func (e *StepError) Error() string {
 	return fmt.Sprintf("step %q failed: %s", e.Step, e.Message)
 }
 
+// Is says whether the failure is [ErrNoEvent].
+func (e *StepError) Is(target error) bool { return target == ErrNoEvent && e.Code == codeNoEvent }
+
 // A FailedError says that an execution came to the outcome failed, which never
 // changes.
 type FailedError struct {

@@ -74,16 +74,16 @@ func ExampleFailed() {
 	// sorry: step "reserve" failed: no tea left <nil>
 }
 
-// run starts one execution of the workflow, runs a worker until it has ended, and
-// returns what it came to.
-func run[In, Out any](w *holdfast.Workflow[In, Out], in In) (Out, error) {
+// run starts one execution of the workflow, runs a worker until it has ended, which may
+// have others too, and returns what it came to.
+func run[In, Out any](w *holdfast.Workflow[In, Out], in In, others ...holdfast.WorkerOption) (Out, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	dir := must(os.MkdirTemp("", "holdfast-"))
 	etcd := must(embedded.Start(ctx, embedded.Config{Dir: dir, NoFsync: true}))
 	client := must(holdfast.Open(ctx, holdfast.Etcd(etcd.Client())))
 	order := must(w.Start(ctx, client, in, holdfast.WithID("order-42")))
-	worker := must(holdfast.NewWorker(client, w))
+	worker := must(holdfast.NewWorker(client, append(others, w)...))
 	drained := make(chan error)
 	go func() { drained <- worker.Run(ctx) }()
 	out, err := order.Result(ctx)

@@ -23,6 +23,7 @@ const (
 	suspended       // acknowledged as suspended
 	misused         // failed by a fault that a replay would meet again
 	broken          // redelivered: a panic, or an error of the infrastructure
+	timedOut        // failed, since the execution has come to its deadline
 	lost            // somebody else's
 )
 
@@ -32,7 +33,7 @@ type latch struct {
 	level    level
 	wake     time.Time // suspended: the earliest time that any step waits for; zero: none has a time
 	handover bool      // suspended: at once, elsewhere
-	failure  *execution.Error
+	failure  *execution.Error // misused, timedOut
 	err      error // broken
 }
 
@@ -69,6 +70,13 @@ func (l *latch) breakOff(err error) {
 	}
 }
 
+// timeOut fails the execution, whatever else its delivery has come to.
+func (l *latch) timeOut(deadline time.Time) {
+	if l.level < timedOut {
+		l.level, l.failure = timedOut, execution.TimeoutAt(deadline).Error
+	}
+}
+
 func (l *latch) lose() { l.level = lost }
 
 // verdict says what a set latch makes of the delivery.
@@ -78,7 +86,7 @@ func (l *latch) verdict() verdict {
 		return verdict{lost: true}
 	case broken:
 		return verdict{retry: l.err}
-	case misused:
+	case misused, timedOut:
 		return verdict{outcome: &execution.Outcome{Kind: execution.Failed, Error: l.failure}}
 	case open, suspended:
 	}

@@ -36,6 +36,7 @@ type run struct {
 	// what user code gets: ctx, ended with the delivery.
 	ctx, work context.Context //nolint:containedctx // both end with the delivery, as the run does
 	drain     <-chan struct{}
+	deadline  time.Time // of the execution; zero: none
 	recorded  map[string]execution.Step // the latest attempt of each key; read only
 
 	inFlight sync.WaitGroup // calls of Step, Sleep and Do; Add only under mu while !closed
@@ -48,6 +49,7 @@ type run struct {
 	answers  int64            // how many calls have come to an answer
 	underWay int              // how many have begun and are not over
 	moved    chan struct{}    // unless nil: closed when the replay comes further
+	inboxes  map[string]*inbox
 	latch    latch
 	late     bool    // a call has come to its answer after the latch was set
 	left     bool    // a call has not begun, since the latch was set
@@ -156,10 +158,26 @@ func (r *run) interrupted() bool {
 	switch cause := context.Cause(r.ctx); {
 	case errors.Is(cause, execution.ErrLost):
 		_ = r.lose()
+	case errors.Is(cause, execution.ErrTimeout):
+		_ = r.timeOut()
 	case errors.Is(cause, execution.ErrDraining):
 		_ = r.handOver()
 	default:
 		_ = r.breakOff(fmt.Errorf("delivery was cut short: %w", cause))
+	}
+	return true
+}
+
+// forfeited says whether what a call has come to must not be recorded, and ends the
+// delivery if so: its token is proven lost, or its execution has come to its deadline.
+func (r *run) forfeited() bool {
+	switch cause := context.Cause(r.ctx); {
+	case errors.Is(cause, execution.ErrLost):
+		_ = r.lose()
+	case errors.Is(cause, execution.ErrTimeout):
+		_ = r.timeOut()
+	default:
+		return false
 	}
 	return true
 }
@@ -178,15 +196,18 @@ func (r *run) nested(err error) bool {
 func (r *run) suspend(wake time.Time) error { return r.end(func(l *latch) { l.suspend(wake) }) }
 func (r *run) handOver() error              { return r.end((*latch).handOver) }
 func (r *run) breakOff(err error) error     { return r.end(func(l *latch) { l.breakOff(err) }) }
+func (r *run) timeOut() error               { return r.end(func(l *latch) { l.timeOut(r.deadline) }) }
 func (r *run) lose() error                  { return r.end((*latch).lose) }
 
-// unwritten ends the delivery by the error of a write.
+// unwritten ends the delivery by the error of a write, unless the call may go on.
 func (r *run) unwritten(err error) error {
 	switch {
 	case errors.Is(err, execution.ErrLost):
 		return r.lose()
 	case r.interrupted():
 		return ErrSuspended
+	case errors.Is(err, execution.ErrEventGone):
+		return err
 	}
 	return r.breakOff(err)
 }

@@ -155,17 +155,8 @@ func newSpawn[In, Out any](w *Workflow[In, Out], in In, opts []StartOption) (spa
 	if err := w.check(); err != nil {
 		return spawn{}, err
 	}
-	s := spawn{workflow: w.name, queue: w.queue, params: func() ([]byte, error) { return json.Marshal(in) }}
-	for _, o := range opts {
-		if o == nil {
-			return s, errors.New("an option is nil")
-		}
-		o(&s.cfg)
-	}
-	if !s.cfg.given {
-		return s, nil
-	}
-	return s, s.cfg.id.Validate()
+	cfg, err := newStartConfig(opts)
+	return spawn{workflow: w.name, queue: w.queue, cfg: cfg, params: func() ([]byte, error) { return json.Marshal(in) }}, err
 }
 
 // run starts the execution on behalf of the step.
@@ -178,7 +169,7 @@ func (s *spawn) run(ctx context.Context, r *run, step string) (start.Answer, err
 	}
 	return r.engine.starts.Start(ctx, start.Request{
 		Caller: r.stepID(step), Epoch: r.lease.Epoch, ID: s.cfg.id, Workflow: s.workflow, Queue: s.queue,
-		Params: params, ParamsPresent: true,
+		Due: s.cfg.due, Timeout: s.cfg.timeout, Params: params, ParamsPresent: true,
 	})
 }
 

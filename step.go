@@ -118,8 +118,8 @@ func (r *run) attempt(name string, n int64, p policy, fn stepFunc, out any) (exe
 	if err != nil && (r.interrupted() || r.nested(err)) {
 		return execution.Step{}, ErrSuspended
 	}
-	if errors.Is(context.Cause(r.ctx), execution.ErrLost) {
-		return execution.Step{}, r.lose()
+	if r.forfeited() {
+		return execution.Step{}, ErrSuspended
 	}
 	w := execution.StepWrite{Key: name, Attempt: n, Done: true}
 	if err == nil {

@@ -104,7 +104,7 @@ func NewWorker(c *Client, parts ...WorkerOption) (*Worker, error) {
 		return nil, fmt.Errorf("new worker: %w", err)
 	}
 	return &Worker{client: c, cfg: cfg, engine: &engine{
-		steps: c.steps, stores: c.stores, starts: c.starts, definitions: definitions, namespace: c.namespace,
+		steps: c.steps, stores: c.stores, starts: c.starts, events: c.events, definitions: definitions, namespace: c.namespace,
 		logger: c.logger, observer: c.observer, writeBound: min(cfg.lease, maxWriteBound),
 		around: c.door.Around,
 	}}, nil

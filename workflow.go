@@ -57,53 +57,42 @@ func Define[In, Out any](name string, fn func(Context, In) (Out, error), opts ..
 // Name returns the workflow's name.
 func (w *Workflow[In, Out]) Name() string { return w.name }
 
-// A StartOption configures one Start.
-type StartOption func(*startConfig)
-
-type startConfig struct {
-	id    execution.ID
-	given bool
-}
-
-// WithID gives the execution its id: 1 to 512 bytes of UTF-8 without NUL; default:
-// a random one. Starting twice with the same id and input starts one execution.
-func WithID(id string) StartOption {
-	return func(c *startConfig) { c.id, c.given = execution.ID(id), true }
-}
-
 // Start admits an execution with the input and returns a handle to it; it does
-// not wait for a worker. While etcd does not answer it tries until ctx ends. If the id is taken by an execution of the same workflow
-// and input, the handle is that one's, and Existing says so; if it is another's,
-// the error wraps [execution.ErrConflict] and nothing has changed.
+// not wait for a worker. While etcd does not answer it tries until ctx ends. If the id
+// is taken by an execution of the same workflow and input, the handle is that one's, and
+// Existing says so; if it is another's, the error wraps [execution.ErrConflict] and
+// nothing has changed.
 func (w *Workflow[In, Out]) Start(ctx context.Context, c *Client, in In, opts ...StartOption) (Handle[Out], error) {
-	var cfg startConfig
-	for _, o := range opts {
-		if o == nil {
-			return Handle[Out]{}, fmt.Errorf("start workflow %q: an option is nil", w.Name())
-		}
-		o(&cfg)
-	}
 	if err := w.check(); err != nil {
 		return Handle[Out]{}, fmt.Errorf("start: %w", err)
 	}
-	if c == nil {
-		return Handle[Out]{}, fmt.Errorf("start workflow %q: %w", w.name, errNoClient)
+	cfg, err := newStartConfig(opts)
+	if err == nil && c == nil {
+		err = errNoClient
 	}
-	if !cfg.given {
-		cfg.id = execution.NewID()
+	var req execution.AdmitRequest
+	if err == nil {
+		req, err = w.request(cfg, in)
 	}
-	if err := cfg.id.Validate(); err != nil {
+	if err != nil {
 		return Handle[Out]{}, fmt.Errorf("start workflow %q: %w", w.name, err)
 	}
-	params, err := json.Marshal(in)
-	if err != nil {
-		return Handle[Out]{}, fmt.Errorf("start workflow %q: input can't be encoded as JSON: %w", w.name, err)
-	}
-	a, err := c.executions.Admit(ctx, execution.AdmitRequest{ID: cfg.id, Workflow: w.name, Queue: w.queue, Params: params})
+	a, err := c.executions.Admit(ctx, req)
 	if err != nil {
 		return Handle[Out]{}, fmt.Errorf("start workflow %q: %w", w.name, err)
 	}
 	return Handle[Out]{client: c, id: a.ID, existing: a.Existing}, nil
+}
+
+// request asks for an execution; an empty id stands for a random one.
+func (w *Workflow[In, Out]) request(cfg startConfig, in In) (execution.AdmitRequest, error) {
+	params, err := json.Marshal(in)
+	if err != nil {
+		return execution.AdmitRequest{}, fmt.Errorf("input can't be encoded as JSON: %w", err)
+	}
+	return execution.AdmitRequest{
+		ID: cfg.id, Workflow: w.name, Queue: w.queue, Params: params, Due: cfg.due, Timeout: cfg.timeout,
+	}, nil
 }
 
 // Handle returns a handle to the execution with the id, without asking whether

@@ -150,8 +150,7 @@ func childEndsFirst(y *yard) {
 func idOfAnotherParent(y *yard) {
 	chooser := holdfast.Define("chooser", func(ctx holdfast.Context, who string) (string, error) {
 		greeting, err := holdfast.Child(ctx, "child", greet, who, holdfast.WithID("shared"))
-		var failed *holdfast.StepError
-		if errors.As(err, &failed) {
+		if failed, is := errors.AsType[*holdfast.StepError](err); is {
 			return failed.Code, nil
 		}
 		return greeting, err
@@ -243,7 +242,7 @@ func init() {
 	trades["family"] = func(func(string, ...any)) []holdfast.WorkerOption {
 		member := holdfast.Define("member", func(ctx holdfast.Context, n int) (int, error) {
 			if n%3 == 0 {
-				if err := holdfast.Sleep(ctx, "sleep", 50*time.Millisecond); err != nil {
+				if err := holdfast.Sleep(ctx, "sleep", time.Second); err != nil {
 					return 0, err
 				}
 			}
@@ -279,7 +278,7 @@ func TestChildrenUnderKills(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "family", 3, nil)
 	stub := holdfast.Define("family", func(holdfast.Context, int) (int, error) { return 0, nil })
-	kills := f.killWhile(2*time.Second, func() {
+	kills := f.killWhile(400*time.Millisecond, func() {
 		var all sync.WaitGroup
 		for i := range familyParents {
 			all.Go(func() {
@@ -307,5 +306,8 @@ func TestChildrenUnderKills(t *testing.T) {
 	f.eventually("nobody to wait or to be woken", func() bool {
 		return f.keysOf(waiters.Start, waiters.End)+f.keysOf(outbox.Start, outbox.End) == 0
 	})
+	if kills == 0 {
+		t.Error("no worker was killed")
+	}
 	t.Logf("%d workers were killed", kills)
 }

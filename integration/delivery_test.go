@@ -262,8 +262,7 @@ func deliveryStartClientThrows(y *yard) {
 func awaiting(y *yard, child *holdfast.Workflow[string, string]) *holdfast.Workflow[string, string] {
 	return holdfast.Define("awaiting "+child.Name(), func(ctx holdfast.Context, id string) (string, error) {
 		out, err := holdfast.Child(ctx, "child", child, "Ada", holdfast.WithID(id))
-		var failed *holdfast.FailedError
-		if errors.As(err, &failed) {
+		if failed, is := errors.AsType[*holdfast.FailedError](err); is {
 			return "failed: " + failed.Message, nil
 		}
 		return out, err

@@ -65,6 +65,10 @@ var mutations = []mutation{
 		"TestConformance/leases/admit-again", "want the existing execution",
 	},
 	{
+		"start-without-start-compare", "a start does not demand that its step has started nothing",
+		"TestConformance/fencing/stale-start", "the current holder was given",
+	},
+	{
 		"claim-without-epoch-compare", "a claim does not compare the epoch of its process",
 		"TestRaces/restore-beside-a-claim", "of before the restore",
 	},

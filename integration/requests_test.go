@@ -59,10 +59,15 @@ func TestRequestsPerOperation(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("a turnover, with the clean-up after a run of one step", 2, 1)
-	if next := e.claim(t, 1)[0]; next.Run != 1 {
+	next := e.claim(t, 1)[0]
+	if next.Run != 1 {
 		t.Errorf("run %d, want the next one", next.Run)
 	}
 	expect("claiming the next run", 1, 1)
+	if err := e.holder.Acknowledge(t.Context(), next.Lease, execution.Outcome{Kind: execution.Suspended}); err != nil {
+		t.Fatal(err)
+	}
+	expect("a suspension in a later run", 1, 0)
 }
 
 // Renewals write nothing: an idle dispatcher leaves etcd's revision alone.

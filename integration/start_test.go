@@ -119,8 +119,7 @@ func (s *starting) wantChildren(want ...execution.ID) {
 		got = append(got, r.ID)
 	}
 	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
+	if want = slices.Sorted(slices.Values(want)); !slices.Equal(got, want) {
 		s.t.Errorf("started %q, want %q", got, want)
 	}
 	if starts := s.keysOf(s.space.Starts()); len(starts) != len(want) {
@@ -258,10 +257,10 @@ func freeCallerID(s *starting) {
 // even one that looks the same, whether it goes on or has ended. One that it has started
 // is, at any time.
 func existingCallerID(s *starting) {
+	another := s.begin("another parent").Lease
 	same := execution.AdmitRequest{ID: "admitted", Workflow: "child", Params: json.RawMessage(`{"n":1,"to":"Ada"}`)}
 	_, err := s.Admit(s.t.Context(), same)
 	s.must(err)
-	another := s.begin("another parent").Lease
 	theirs := requestOf(another, "start")
 	theirs.ID = "theirs"
 	s.start(s.starts, theirs)

@@ -100,6 +100,32 @@ var rules = []rule{
 		why:   "stores with types are for whoever uses the door, so the door imports them",
 	},
 	{
+		pkg: "internal/canonical", must: true,
+		why: "whether two documents are equal is decided in one place, for starts and effects",
+	},
+	{
+		pkg: "pkg/start", must: true,
+		own: []string{
+			"pkg/execution", "pkg/fencing", "pkg/leasing", "internal/canonical", "internal/etcd", "internal/keyspace", "internal/record",
+		},
+		never: []string{etcdModule, prometheus},
+		why:   "a start is an admission with a receipt beside it",
+	},
+	{
+		pkg: "pkg/event", must: true,
+		own:   []string{"pkg/execution", "pkg/leasing", "internal/etcd", "internal/keyspace", "internal/record"},
+		never: []string{etcdModule, prometheus},
+		why:   "an event is put beside a request for a wake",
+	},
+	{
+		pkg: "pkg/effect", must: true,
+		own: []string{
+			"pkg/execution", "pkg/fencing", "pkg/store", "internal/canonical", "internal/replay", "internal/stores",
+		},
+		never: []string{module + "/pkg/leasing", etcdModule, prometheus},
+		why:   "effects are stores, used as any author uses those",
+	},
+	{
 		pkg: "internal/storeapi", must: true,
 		own:    []string{"pkg/execution", "pkg/fencing", "pkg/leasing", "internal/etcd", "internal/keyspace", "internal/stores"},
 		others: []string{zap, xsync},
@@ -114,7 +140,7 @@ var rules = []rule{
 	{
 		pkg: ".", must: true,
 		own: []string{
-			"pkg/execution", "pkg/leasing", "pkg/heap", "pkg/dispatch", "pkg/store",
+			"pkg/execution", "pkg/leasing", "pkg/heap", "pkg/dispatch", "pkg/event", "pkg/start", "pkg/store",
 			"internal/replay", "internal/stores", "internal/door", "internal/etcd", "internal/etcdv3", "internal/keyspace",
 		},
 		others: []string{zap, xsync, client},

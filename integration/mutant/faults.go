@@ -24,6 +24,7 @@ func faults() map[string]fault {
 
 		// What else a transaction demands.
 		"admit-over-an-execution":                 rewriting(uncompared(keyspace.KindState, admit)),
+		"start-without-start-compare":             rewriting(uncompared(keyspace.KindStart, admit)),
 		"claim-without-epoch-compare":             rewriting(uncompared(keyspace.KindEpoch, claims...)),
 		"claim-without-live-compare":              rewriting(uncompared(keyspace.KindLive, claims...)),
 		"claim-without-process-compare":           rewriting(uncompared(keyspace.KindProc, claims...)),

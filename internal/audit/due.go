@@ -58,6 +58,22 @@ func (v *view) checkDue(n *namespace, f *findings) {
 	}
 }
 
+// checkDeadline verifies that an execution that waits is due at its deadline, or before,
+// or since its last delivery ended.
+func (v *view) checkDeadline(f *findings) {
+	s := v.state.rec
+	if s.Deadline == 0 || s.Claimed || s.Terminal() {
+		return
+	}
+	bound := s.Deadline
+	if last := s.Last(); last != nil {
+		bound = max(bound, last.Ended)
+	}
+	if s.Due == 0 || s.Due > bound {
+		f.add(I9, v.id, v.state.key, "due at %d (0: never), and its deadline is %d", s.Due, s.Deadline)
+	}
+}
+
 // same says whether two states say the same, apart from a result, which an entry
 // has no place for.
 func same(a, b *record.State) bool {

@@ -18,6 +18,7 @@ func (n *namespace) check(v *view, f *findings) {
 	for _, s := range v.starts {
 		n.checkStart(v, s, f)
 	}
+	n.checkEvents(v, f)
 	if v.state == nil {
 		v.checkOrphans(f)
 		return
@@ -28,6 +29,7 @@ func (n *namespace) check(v *view, f *findings) {
 	v.checkOutcome(n, f)
 	v.checkCounter(f)
 	v.checkDue(n, f)
+	v.checkDeadline(f)
 	v.checkGarbage(f)
 	v.checkPurge(f)
 	v.checkParams(n, f)

@@ -75,7 +75,9 @@ func (r *Replay) revision(revision int64, events []etcd.Event) {
 			r.n.put(e.KV, &r.f)
 		}
 	}
+	deleted := deletedBy(events)
 	for _, e := range events {
+		r.inboxEvent(e, deleted, before)
 		r.stepEvent(e, before)
 		r.storeEvent(e, stores)
 		r.startEvent(e)

@@ -21,10 +21,12 @@
 //	I8  nothing can be claimed before its not-before
 //	I9  an answered wake is not forgotten (replay), nor is a change of a store before
 //	    those whom it concerns are woken (replay), nor the end of an execution before
-//	    those who wait for it are
+//	    those who wait for it are; an event that is sent has a delivery to come
+//	    (replay), and so has a deadline
 //	I10 a receipt never changes, goes with its execution only, and is for one
 //	    mutation, with which it was written (replay); versions of a store leave no gap
-//	    (replay); likewise a start, with the admission of what it names
+//	    (replay); likewise a start, with the admission of what it names, and the
+//	    receipt of an event, which comes in the event's place (replay)
 //
 // I4 and I11 are about answers and clocks, which no key shows.
 package audit

@@ -29,6 +29,9 @@ func (r *Replay) follow(v *view, was past) {
 	if !r.followHistory(v, was) {
 		return
 	}
+	if s.Deadline != p.Deadline {
+		r.f.add(I5, v.id, v.state.key, "the deadline went from %d to %d", p.Deadline, s.Deadline)
+	}
 	r.followClaims(v, was)
 	r.followRun(v, p, s)
 	r.followCounter(v, p, s)

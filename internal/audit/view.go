@@ -30,6 +30,8 @@ type view struct {
 	evicts   map[string]evict
 	receipts map[string]receipt
 	starts   map[string]started
+	events   map[string]sent
+	applied  map[string]applied
 	params   map[string]keyspace.CallKey // of runs after the first
 
 	// unreadable: a record of it could not be decoded, so that nothing can be said
@@ -66,7 +68,7 @@ func (v *view) claimed() bool { return v.state != nil && v.state.rec.Claimed }
 // empty says whether nothing is left of the execution.
 func (v *view) empty() bool {
 	return v.spec == nil && v.state == nil && v.live == nil && v.wake == nil && v.purge == nil &&
-		len(v.dues)+len(v.steps)+len(v.dones)+len(v.evicts)+len(v.receipts)+len(v.starts)+len(v.params)+len(v.unreadable) == 0
+		len(v.dues)+len(v.steps)+len(v.dones)+len(v.evicts)+len(v.receipts)+len(v.starts)+len(v.events)+len(v.applied)+len(v.params)+len(v.unreadable) == 0
 }
 
 // A namespace is the decoded content of a namespace.
@@ -95,7 +97,7 @@ func (n *namespace) view(id string) *view {
 	if v == nil {
 		v = &view{
 			id: id, dues: map[string]entry{}, steps: map[string]step{}, dones: map[string]keyspace.Key{},
-			evicts: map[string]evict{}, receipts: map[string]receipt{}, starts: map[string]started{}, params: map[string]keyspace.CallKey{}, unreadable: map[string]bool{},
+			evicts: map[string]evict{}, receipts: map[string]receipt{}, starts: map[string]started{}, events: map[string]sent{}, applied: map[string]applied{}, params: map[string]keyspace.CallKey{}, unreadable: map[string]bool{},
 		}
 		n.views[id] = v
 	}
@@ -195,6 +197,19 @@ func (v *view) member(k keyspace.Key, kv etcd.KV) error {
 			v.starts[kv.Key] = started{kept[record.Start]{s, kv.Key, kv.Created, kv.Modified}, k.Call}
 		}
 		return err
+	case keyspace.KindEvent:
+		e, err := record.DecodeEvent(kv.Value)
+		if err == nil {
+			e.Payload = nil // as the response of a step
+			v.events[kv.Key] = sent{kept[record.Event]{e, kv.Key, kv.Created, kv.Modified}, k.Event}
+		}
+		return err
+	case keyspace.KindApplied:
+		a, err := record.DecodeApplied(kv.Value)
+		if err == nil {
+			v.applied[kv.Key] = applied{kept[record.Applied]{a, kv.Key, kv.Created, kv.Modified}, k.Event}
+		}
+		return err
 	case keyspace.KindReceipt:
 		r, err := record.DecodeReceipt(kv.Value)
 		if err == nil {
@@ -265,6 +280,8 @@ func (n *namespace) remove(key string) {
 	delete(v.evicts, key)
 	delete(v.receipts, key)
 	delete(v.starts, key)
+	delete(v.events, key)
+	delete(v.applied, key)
 	delete(v.params, key)
 	if v.empty() {
 		delete(n.views, k.ID)

@@ -97,7 +97,9 @@ type KV struct {
 type Result struct {
 	KVs  []KV // Get
 	More bool // Get: the limit left some out
-	Txn  *TxnResult
+	// Count is, of a Get, how many keys the range holds, whatever the limit.
+	Count int64
+	Txn   *TxnResult
 }
 
 // One returns the single key of a Get, or false.

@@ -107,7 +107,7 @@ func txnResult(resp *clientv3.TxnResponse, revision int64) *etcd.TxnResult {
 	for i, r := range resp.Responses {
 		switch r := r.Response.(type) {
 		case *pb.ResponseOp_ResponseRange:
-			result.Results[i] = etcd.Result{KVs: kvs(r.ResponseRange.Kvs), More: r.ResponseRange.More}
+			result.Results[i] = etcd.Result{KVs: kvs(r.ResponseRange.Kvs), More: r.ResponseRange.More, Count: r.ResponseRange.Count}
 		case *pb.ResponseOp_ResponseTxn:
 			result.Results[i].Txn = txnResult((*clientv3.TxnResponse)(r.ResponseTxn), revision)
 		}

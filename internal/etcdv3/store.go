@@ -54,7 +54,7 @@ func (s *store) Get(ctx context.Context, get etcd.Get) (etcd.Result, int64, erro
 		return etcd.Result{}, 0, err
 	}
 	got := resp.Get()
-	return etcd.Result{KVs: kvs(got.Kvs), More: got.More}, got.Header.GetRevision(), nil
+	return etcd.Result{KVs: kvs(got.Kvs), More: got.More, Count: got.Count}, got.Header.GetRevision(), nil
 }
 
 // Grant asks for the ttl rounded up to whole seconds.

@@ -59,7 +59,7 @@ func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	s := space(t, "/holdfast", "n")
 	const root = "/holdfast/v1/n/"
-	for name, key := range map[string]string{
+	refuses(t, s, map[string]string{
 		"empty":                         "",
 		"another namespace":             "/holdfast/v1/n2/epoch",
 		"another version":               "/holdfast/v2/n/epoch",
@@ -107,6 +107,14 @@ func TestParseRefuses(t *testing.T) {
 		"step, empty key":               root + "step/a/0000000000000000007/0000000001//0000000001",
 		"step, empty id":                root + "step//0000000000000000007/0000000001/k/0000000001",
 		"step, bad key":                 root + "step/a/0000000000000000007/0000000001/%/0000000001",
+	})
+}
+
+func TestParseRefusesKeysOfRunsAndStores(t *testing.T) {
+	t.Parallel()
+	s := space(t, "/holdfast", "n")
+	const root = "/holdfast/v1/n/"
+	refuses(t, s, map[string]string{
 		"params without a run":          root + "params/a/0000000000000000007",
 		"params, run too short":         root + "params/a/0000000000000000007/1",
 		"params, bad incarnation":       root + "params/a/7/0000000001",
@@ -150,7 +158,13 @@ func TestParseRefuses(t *testing.T) {
 		"event, bad id":                 root + "event/%/0000000000000000007/n/e",
 		"applied, empty id":             root + "applied//0000000000000000007/n/e",
 		"applied, bad id of its own":    root + "applied/a/0000000000000000007/n/%",
-	} {
+	})
+}
+
+// refuses demands that no key is parsed; they are named.
+func refuses(t *testing.T, s keyspace.Space, keys map[string]string) {
+	t.Helper()
+	for name, key := range keys {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, err := s.Parse(key)

@@ -94,9 +94,10 @@ func (h *history) read(get etcd.Get, at int64) etcd.Result {
 		if !ok {
 			continue
 		}
-		if get.Limit > 0 && int64(len(r.KVs)) == get.Limit {
+		r.Count++
+		if get.Limit > 0 && r.Count > get.Limit {
 			r.More = true
-			break
+			continue
 		}
 		if get.KeysOnly {
 			kv.Value, kv.Lease = nil, 0

@@ -172,7 +172,8 @@ func (p *pair) dump() {
 	p.t.Helper()
 	p.note("dump")
 	want, revision, err := p.real.Get(p.t.Context(), etcd.Get{Key: everything.start, End: everything.end})
-	p.same("dump", p.answer([]any{p.modelRead(want), revision}, err), p.answer([]any{etcd.Result{KVs: p.model.Dump()}, p.model.Revision()}, nil))
+	got := p.model.Dump()
+	p.same("dump", p.answer([]any{p.modelRead(want), revision}, err), p.answer([]any{etcd.Result{KVs: got, Count: int64(len(got))}, p.model.Revision()}, nil))
 }
 
 func (p *pair) keepAlive(id etcd.LeaseID) {

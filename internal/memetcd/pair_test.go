@@ -168,7 +168,7 @@ func (p *pair) modelResult(r *etcd.TxnResult) *etcd.TxnResult {
 }
 
 func (p *pair) modelRead(r etcd.Result) etcd.Result {
-	out := etcd.Result{More: r.More, Txn: p.modelResult(r.Txn)}
+	out := etcd.Result{More: r.More, Count: r.Count, Txn: p.modelResult(r.Txn)}
 	for _, kv := range r.KVs {
 		out.KVs = append(out.KVs, p.modelKV(kv))
 	}

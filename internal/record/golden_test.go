@@ -194,9 +194,9 @@ var goldens = map[string]any{
 	"event": &record.Event{
 		V: 1, Sent: 1_785_587_420_500, Digest: digest, Nonce: "K7QX2M4A9ZD5T3WB", Payload: json.RawMessage(`{"by":"注文","n":12345678901234567890}`),
 	},
-	"applied":         &record.Applied{V: 1, Digest: digest, Run: 1, Step: "approved", Token: 30, Written: 1_785_587_421_000},
-	"change-ending":   record.Ending(1_042),
-	"waiter-ending":   record.AwaitEnding(1_042, 1_785_587_410_000, "ship-order"),
+	"applied":       &record.Applied{V: 1, Digest: digest, Run: 1, Step: "approved", Token: 30, Written: 1_785_587_421_000},
+	"change-ending": record.Ending(1_042),
+	"waiter-ending": record.AwaitEnding(1_042, 1_785_587_410_000, "ship-order"),
 
 	// Two that a transaction wrote which could not know its own revision.
 	"live-own": &record.Live{V: 1, Token: record.Own, Proc: "P2", Holder: "wörker-2"},

@@ -20,8 +20,9 @@ type Call struct {
 	// fails by it, since a replay would come to it again. Default: none.
 	Misuse error
 
-	// Run does the work, unless the call's answer is recorded; required. ctx ends with the delivery. An error that [Refuse]
-	// has marked is recorded and returned, now and on every replay. An
+	// Run does the work, unless the call's answer is recorded; required. ctx ends with
+	// the delivery, and carries the call's [execution.Fencing], as of a step. An error
+	// that [Refuse] has marked is recorded and returned, now and on every replay. An
 	// [execution.ErrLost] ends the delivery as lost, and any other error ends it to
 	// be redelivered, with nothing recorded. A result that arrives after ctx has ended
 	// is offered to etcd; an error that does is not, since that is what it may be of.
@@ -52,22 +53,32 @@ type Answer struct {
 	Result json.RawMessage
 
 	// Wait, unless nil, says that there is no result yet. It is recorded, unless an
-	// earlier one is, and the delivery is suspended.
+	// earlier one is, and the delivery is suspended. If it is the first one, and names a
+	// store, Run is called once more before that, to register there: a registration that
+	// no record tells of could be left behind for ever.
 	Wait *Wait
 
 	// Waiter is the store at which the call is registered: the registration is deleted
 	// in the transaction that records the result, or the error beside which Run
 	// returns the answer. Default: the store of the recorded wait, if there is one.
 	Waiter *execution.StoreID
+	// Event is applied with the result, or with the error beside which Run returns the
+	// answer: see [execution.StepWrite]. If it is gone by then, Run is called again.
+	// Default: none.
+	Event *execution.AppliedEvent
 }
 
 // A Wait is what a call waits for. Whoever returns one has seen to it that the
-// execution is woken when it may be over; the engine sees to Until alone.
+// execution is woken when it may be over; the engine sees to its times alone.
 type Wait struct {
 	// Until is when the execution is to be delivered at the latest; zero: the wait has
 	// no time of its own. It is recorded in whole milliseconds, rounded up, and once:
 	// a later one of the same call changes nothing.
 	Until time.Time
+
+	// Wake, unless zero, is when the execution is to be delivered at the latest, too. It
+	// is not recorded: each delivery that comes to wait names its own.
+	Wake time.Time
 
 	// Store is where the call is registered; zero: nowhere.
 	Store execution.StoreID

@@ -305,6 +305,87 @@ func TestCrashAmongTheWakes(t *testing.T) {
 	}
 }
 
+// A step that is woken registers anew before the drain has come to an end. That
+// registration stays, and so does the wake of the next change.
+func TestDrainLeavesALaterRegistrationAlone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s := b.admit("x")
+	b.create(counter, "0")
+	b.wait(s, counter, "")
+	other := b.peer(b.store)
+	b.wakes.failing(func(ctx context.Context, _ execution.StepID) error {
+		snap, err := other.Get(ctx, counter)
+		if err == nil && snap.Version < 3 {
+			_, err = other.Arm(ctx, waiter(s, counter, snap, ""), 0)
+		}
+		return err
+	})
+	for want := 1; want <= 3; want++ {
+		if b.add(counter, 1); b.wakes.of(s) != want {
+			t.Fatalf("woken %d times, want %d", b.wakes.of(s), want)
+		}
+	}
+	b.none(b.space.Waiters(), b.space.Outbox())
+}
+
+// While a change is told the store is deleted and created again, and changed by one who
+// dies: that change has the same key, and is told too.
+func TestDrainLeavesALaterChangeAlone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s, later := b.admit("x"), b.admit("later")
+	b.create(counter, "0")
+	b.wait(s, counter, "")
+	first := true
+	b.wakes.failing(func(context.Context, execution.StepID) error {
+		if first {
+			first = false
+			b.must(b.peer(b.store).Delete(t.Context(), counter))
+			b.create(counter, "0")
+			b.wait(later, counter, "")
+			b.commitAndDie(counter)
+		}
+		return nil
+	})
+	b.add(counter, 1)
+	if n := len(b.keys(b.space.AllChanges())); n != 1 {
+		t.Fatalf("%d changes are left to be told", n)
+	}
+	b.must(b.Drain(t.Context(), counter))
+	if b.wakes.of(s) != 1 || b.wakes.of(later) != 1 {
+		t.Fatalf("woken %d and %d times", b.wakes.of(s), b.wakes.of(later))
+	}
+	b.none(b.space.Waiters(), b.space.Outbox())
+}
+
+// Changes that nobody has told for a long time are told together, in small pieces.
+func TestDrainOfManyChanges(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	snap := b.create(counter, "0")
+	delivered, pulled := b.seat(counter, 50)
+	for page := range 3 {
+		var ops []etcd.Op
+		for i := range 100 {
+			version := int64(100*page + i + 1)
+			rec := record.Change{Instance: snap.Instance, Version: version, Paths: []byte(`[["a"]]`)}
+			ops = append(ops, etcd.Put{Key: b.space.Change(storeKey(counter), version), Value: rec.Encode()})
+		}
+		b.txn(ops...)
+	}
+	most := 0
+	peer := b.peer(&testetcd.Hook{Store: b.store, BeforeTxn: func(txn *etcd.Txn) error {
+		most = max(most, cost(txn))
+		return nil
+	}})
+	b.must(peer.Drain(t.Context(), counter))
+	if most > 128 {
+		t.Errorf("the largest transaction has %d operations", most)
+	}
+	b.allWoken(delivered, pulled, 1)
+}
+
 // Many drain at once: each wake is delivered, by whomever, and nothing is left.
 func TestManyDrainAtOnce(t *testing.T) {
 	t.Parallel()

@@ -99,6 +99,26 @@ func (c *Client) registered(kv etcd.KV) (*Registration, error) {
 	return &Registration{Step: stepOf(k.Call), Workflow: rec.Workflow, Note: rec.Event}, nil
 }
 
+// Withdraw removes a step's registration at a store, if there is one and over says so.
+// One that is made meanwhile stays.
+func (c *Client) Withdraw(ctx context.Context, key execution.StoreID, step execution.StepID, over func(Registration) bool) error {
+	if err := validate(key, &step); err != nil {
+		return err
+	}
+	waiter := c.cfg.Space.Waiter(storeKey(key), callKey(step))
+	res, _, err := c.cfg.Store.Get(ctx, etcd.Get{Key: waiter})
+	if kv, there := res.One(); err == nil && there {
+		var r *Registration
+		if r, err = c.registered(kv); err == nil && over(*r) {
+			_, _, err = fencing.Send(ctx, c.cfg.Store, &etcd.Txn{If: []etcd.Compare{etcd.ModIs(waiter, kv.Modified)}, Then: []etcd.Op{etcd.Delete{Key: waiter}}})
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("withdraw step %q of %q from %s: %w", step.Step, string(step.Execution), describe(key), err)
+	}
+	return nil
+}
+
 // Registrations returns those who wait at a store. One that can't be read is left out.
 func (c *Client) Registrations(ctx context.Context, key execution.StoreID) ([]Registration, error) {
 	if err := key.Validate(); err != nil {

@@ -22,7 +22,7 @@ type desk struct {
 }
 
 func (d *desk) decide(now stores.Snapshot, earlier *stores.Registration) ([]byte, error) {
-		told := fmt.Sprintf("%s at %d", now.State, now.Version)
+	told := fmt.Sprintf("%s at %d", now.State, now.Version)
 	if earlier != nil {
 		told += fmt.Sprintf(", %s of %s as %s", earlier.Note, earlier.Workflow, earlier.Step.Execution)
 	}
@@ -222,5 +222,39 @@ func TestEnrolledRecord(t *testing.T) {
 	rec, err := record.DecodeWaiter(kv.Value)
 	if err != nil || rec.Pulled || string(rec.Event) != d.note || rec.Instance != snap.Instance || rec.Since != 0 || string(rec.Paths) != `[[]]` || rec.Workflow != "w" {
 		t.Errorf("got %+v, %v", rec, err)
+	}
+}
+
+// A registration goes if it is over, and one that is made meanwhile stays.
+func TestWithdraw(t *testing.T) {
+	t.Parallel()
+	yes := func(stores.Registration) bool { return true }
+	for name, c := range map[string]struct {
+		over func(*bench, execution.StepID) func(stores.Registration) bool
+		left int
+	}{
+		"over": {func(*bench, execution.StepID) func(stores.Registration) bool { return yes }, 0},
+		"not over": {func(*bench, execution.StepID) func(stores.Registration) bool {
+			return func(r stores.Registration) bool { return string(r.Note) != `"note"` || r.Workflow != "w" }
+		}, 1},
+		"made anew": {func(b *bench, s execution.StepID) func(stores.Registration) bool {
+			return func(stores.Registration) bool { b.wait(s, counter, ""); return true }
+		}, 1},
+	} {
+		b := newBench(t)
+		s := b.admit("x")
+		b.create(counter, "0")
+		b.must(b.Withdraw(t.Context(), counter, s, yes)) // there is none
+		d := desk{note: `"note"`}
+		if _, err := b.Enroll(t.Context(), enrolling(s), 0, d.decide); err != nil {
+			t.Fatal(err)
+		}
+		b.must(b.Withdraw(t.Context(), counter, s, c.over(b, s)))
+		if n := len(b.keys(b.space.Waiters())); n != c.left {
+			t.Errorf("%s: %d registrations are left", name, n)
+		}
+		if b.Withdraw(t.Context(), counter, execution.StepID{}, yes) == nil {
+			t.Error("no step is accepted")
+		}
 	}
 }

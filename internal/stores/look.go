@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-io/holdfast/internal/etcd"
 	"github.com/holdfast-io/holdfast/internal/record"
 	"github.com/holdfast-io/holdfast/pkg/execution"
+	"github.com/holdfast-io/holdfast/pkg/fencing"
 )
 
 // A look is what one transaction saw of a store and of a step's part in it.
@@ -36,25 +37,9 @@ func (c *Client) gets(s subject) []etcd.Op {
 		ops = append(ops, etcd.Get{Key: space.Receipt(callKey(*s.step), storeKey(s.key))})
 	}
 	if s.ours() {
-		id := string(s.step.Execution)
-		start, end := c.run(*s.step)
-		ops = append(
-			ops, etcd.Get{Key: space.State(id), KeysOnly: true}, etcd.Get{Key: space.Purging(id), KeysOnly: true},
-			etcd.Get{Key: start, End: end, Limit: 1, KeysOnly: true},
-		)
+		ops = append(ops, fencing.ReceiptedGets(space, *s.step)...)
 	}
 	return ops
-}
-
-// run returns the key, or the range, by which it is seen whether the step's run is the
-// current one: the params of that run, which are there, or in the first run those of any
-// run, of which there are none.
-func (c *Client) run(step execution.StepID) (start, end string) {
-	if step.Run > 0 {
-		return c.cfg.Space.Params(string(step.Execution), step.Incarnation, step.Run), ""
-	}
-	runs := c.cfg.Space.ParamsOf(string(step.Execution), step.Incarnation)
-	return runs.Start, runs.End
 }
 
 func (c *Client) parse(s subject, rs []etcd.Result) (l look, err error) {
@@ -74,14 +59,7 @@ func (c *Client) parse(s subject, rs []etcd.Result) (l look, err error) {
 		}
 	}
 	if s.ours() {
-		state, _ := rs[3].One()
-		_, purging := rs[4].One()
-		switch _, params := rs[5].One(); {
-		case state.Created != s.step.Incarnation || purging:
-			l.gone = "the execution was deleted"
-		case params != (s.step.Run > 0):
-			l.gone = "the execution went on as another run"
-		}
+		l.gone = fencing.Gone(*s.step, rs[3:])
 	}
 	return l, nil
 }
@@ -104,10 +82,7 @@ func (c *Client) unchanged(s subject, l *look) []etcd.Compare {
 		compares[1] = etcd.ValueIs(space.Epoch(), string(kv.Value))
 	}
 	if s.ours() {
-		id := string(s.step.Execution)
-		current := etcd.Compare{Target: etcd.CreateRevision, Not: s.step.Run > 0} // there, or none
-		current.Key, current.End = c.run(*s.step)
-		compares = append(compares, etcd.CreatedIs(space.State(id), s.step.Incarnation), etcd.Absent(space.Purging(id)), current)
+		compares = append(compares, fencing.Receipted(space, *s.step)...)
 	}
 	return compares
 }

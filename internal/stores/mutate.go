@@ -94,6 +94,9 @@ func (c *Client) attempt(ctx context.Context, m mutation) (d done, owing bool, e
 			return done{}, false, gone(m.op, *m.step, l.gone)
 		}
 		p, decideErr := m.decide(&l)
+		if decideErr == nil && p != nil {
+			decideErr = m.recordable(p.result)
+		}
 		if decideErr != nil || p == nil {
 			return done{}, false, decideErr
 		}

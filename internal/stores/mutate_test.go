@@ -331,13 +331,18 @@ func TestEpochIsCompared(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.create(counter, "0")
-	runs := 0
-	peer := b.peer(b.before(b.space.Store(storeKey(counter)), then(func() { b.txn(etcd.Put{Key: b.space.Epoch(), Value: []byte("restored")}) })))
-	_, err := peer.Update(t.Context(), counter, nil, "update", func(s stores.Snapshot) (*stores.Mutation, error) {
-		runs++
-		return add(1)(s)
-	})
-	if got := b.get(counter); err != nil || runs != 2 || got.Version != 1 {
-		t.Fatalf("%v; %d runs; stored %+v", err, runs, got)
+	for version, epoch := range []string{"", "a"} {
+		if epoch != "" {
+			b.txn(etcd.Put{Key: b.space.Epoch(), Value: []byte(epoch)})
+		}
+		runs := 0
+		peer := b.peer(b.before(b.space.Store(storeKey(counter)), then(func() { b.txn(etcd.Put{Key: b.space.Epoch(), Value: []byte("restored")}) })))
+		_, err := peer.Update(t.Context(), counter, nil, "update", func(s stores.Snapshot) (*stores.Mutation, error) {
+			runs++
+			return add(1)(s)
+		})
+		if got := b.get(counter); err != nil || runs != 2 || got.Version != int64(version)+1 {
+			t.Fatalf("from epoch %q: %v; %d runs; stored %+v", epoch, err, runs, got)
+		}
 	}
 }

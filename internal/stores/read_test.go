@@ -77,7 +77,7 @@ func TestList(t *testing.T) {
 	for i := range 1100 {
 		want = append(want, fmt.Sprintf("id/%04d", i))
 	}
-	want = append(want, "a", "a/b", "ab", "a b", "a%", "A", "~", "é", "🙂")
+	want = append(want, "a", "a/b", "ab", "a b", "a%", "a(b", "a-b", "A", "~", "é", "🙂")
 	for _, id := range want {
 		put("counter", id)
 	}

@@ -130,6 +130,34 @@ func TestRunLeavesTheLivingAlone(t *testing.T) {
 	})
 }
 
+// Nor is one whose commit comes shortly before the time of another, who is dead.
+func TestRunGivesEachItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := newMemoryBench(t)
+		dead, slow := execution.StoreID{Name: "counter", ID: "dead"}, execution.StoreID{Name: "counter", ID: "slow"}
+		b.create(dead, "0")
+		b.wait(step("d"), dead, "")
+		b.create(slow, "0")
+		b.wait(step("s"), slow, "")
+		b.start(b.store)
+		b.commitAndDie(dead)
+		pass(700 * time.Millisecond)
+		b.wakes.failing(func(_ context.Context, s execution.StepID) error {
+			if s == step("s") {
+				<-time.After(800 * time.Millisecond)
+			}
+			return nil
+		})
+		b.add(slow, 1)
+		pass(time.Minute)
+		if b.wakes.of(step("d")) != 1 || b.wakes.triesOf(step("s")) != 1 {
+			t.Errorf("woken %d and %d times", b.wakes.of(step("d")), b.wakes.triesOf(step("s")))
+		}
+		b.none(b.space.Outbox(), b.space.Waiters())
+	})
+}
+
 // Commits that come without end are told all the same, each within its time.
 func TestRunAmongManyCommits(t *testing.T) {
 	t.Parallel()
@@ -269,6 +297,11 @@ func TestRunLeavesAnUnreadableKey(t *testing.T) {
 		pass(time.Hour)
 		if r.counts.Total() > 0 || len(b.keys(b.space.Outbox())) != 1 {
 			t.Errorf("an hour later: %v", r.counts)
+		}
+		b.txn(etcd.Delete{Key: key})
+		pass(time.Hour)
+		if r.counts.Total() > 0 {
+			t.Errorf("an hour after somebody has removed it: %v", r.counts)
 		}
 	})
 }

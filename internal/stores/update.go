@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -32,10 +33,11 @@ type Result struct {
 // applied once (I10): if there is a receipt, change is not called.
 //
 // A store that does not exist gives a [*NotFoundError]; a state or result that is not
-// JSON or too large an [*execution.InvalidError]; a step whose execution was deleted
-// an [execution.ErrLost]. Errors of change are returned as they are, wrapped. None of
-// them changes anything. Without a step id, [fencing.ErrUnknown] says that the
-// mutation may have been applied: read, and reconcile.
+// JSON or too large an [*execution.InvalidError] (with a step of the engine a result
+// that is larger than [MaxRecordedBytes] is); a step whose execution was deleted an
+// [execution.ErrLost]. Errors of change are returned as they are, wrapped. None of them
+// changes anything. Without a step id, [fencing.ErrUnknown] says that the mutation may
+// have been applied: read, and reconcile.
 func (c *Client) Update(ctx context.Context, key execution.StoreID, step *execution.StepID, kind string, change func(Snapshot) (*Mutation, error)) (Result, error) {
 	var missed Snapshot
 	d, err := c.mutate(ctx, mutation{
@@ -156,6 +158,21 @@ func encodePaths(paths Paths) json.RawMessage {
 		return json.RawMessage(`[[]]`)
 	}
 	return raw
+}
+
+// MaxRecordedBytes bounds the result of a mutation that has a step of an execution of
+// the engine, as the step records it: within a frame, and with '<', '>' and '&' escaped.
+const MaxRecordedBytes = execution.MaxPayloadBytes - 1<<10
+
+// recordable refuses a result that the step could not record: its mutation would be
+// applied, and the step would fail.
+func (s subject) recordable(result []byte) error {
+	if !s.ours() {
+		return nil
+	}
+	var escaped bytes.Buffer
+	json.HTMLEscape(&escaped, result)
+	return execution.ValidateSize("result", escaped.Bytes(), MaxRecordedBytes)
 }
 
 // validateDocument refuses what is not JSON, or too large.

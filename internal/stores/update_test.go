@@ -43,9 +43,11 @@ func TestUpdate(t *testing.T) {
 	if err != nil || string(res.Raw) != result || res.Repeated || res.Missed {
 		t.Fatalf("got %+v, %v", res, err)
 	}
-	nextState[0], nextResult[0] = '!', '!' // what was supplied, and
-	res.Raw[0] = '!'                       // what was returned, are nobody's state
+	nextState[0], nextResult[0] = '!', '!' // what was supplied is the caller's
 	got := b.get(counter)
+	if string(res.Raw) != result {
+		t.Fatalf("returned %q", res.Raw)
+	}
 	if string(got.State) != state || got.Instance != first.Instance || got.Version != 1 {
 		t.Fatalf("stored %+v", got)
 	}
@@ -66,7 +68,10 @@ func TestMissChangesNothing(t *testing.T) {
 	b := newBench(t)
 	snap, s := b.create(counter, "1"), step("x")
 	before := b.dump()
-	res, err := b.Update(t.Context(), counter, &s, "take", func(stores.Snapshot) (*stores.Mutation, error) { return nil, nil }) //nolint:nilnil // a miss
+	res, err := b.Update(t.Context(), counter, &s, "take", func(seen stores.Snapshot) (*stores.Mutation, error) {
+		seen.State[0] = '9' // the updater's own
+		return nil, nil     //nolint:nilnil // a miss
+	})
 	if err != nil || !res.Missed || res.Snapshot.At() != snap.At() || string(res.Snapshot.State) != "1" || res.Raw != nil {
 		t.Fatalf("got %+v, %v", res, err)
 	}

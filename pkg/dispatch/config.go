@@ -65,7 +65,9 @@ type Reply struct {
 }
 
 // A Handler runs one delivery. Its context is cancelled with the cause
-// [execution.ErrLost], [execution.ErrUnconfirmed] or [execution.ErrDraining].
+// [execution.ErrLost], [execution.ErrUnconfirmed] or [execution.ErrDraining]. At the
+// execution's deadline it replies that it has timed out; if it has not done that soon
+// after, its context is cancelled with [execution.ErrTimeout], and so it is ended.
 // drain is closed when a shutdown begins: at its next step boundary the handler
 // replies with a suspended outcome that asks for a handover.
 type Handler func(ctx context.Context, d execution.Delivery, drain <-chan struct{}) Reply

@@ -19,8 +19,8 @@ const (
 	maxEndPause = 5 * time.Second
 )
 
-// A running delivery. Whoever sets ending first ends it: its own reply, or the
-// drain's deadline.
+// A running delivery. Whoever sets ending first ends it: its own reply, the drain's
+// deadline or its execution's.
 type running struct {
 	execution.Delivery
 	cancel      context.CancelCauseFunc
@@ -46,7 +46,9 @@ func (d *Dispatcher) start(base, service context.Context, del execution.Delivery
 	d.mu.Unlock()
 	d.deliveries.Go(func() {
 		defer cancel(nil)
+		stop := d.watchDeadline(service, r)
 		reply := d.handle(ctx, del)
+		stop()
 		if r.ending.CompareAndSwap(false, true) {
 			d.settle(ctx, service, r, reply)
 		}

@@ -80,6 +80,6 @@ type Step struct {
 	Response json.RawMessage `json:"stepResponse"`
 	Token    Token           `json:"token"` // of the delivery that wrote it
 	Written  time.Time       `json:"written"`
-	Place    int64           `json:"place,omitempty"` // as it was written
+	Place    int64           `json:"place,omitempty"`  // as it was written
 	Waiter   *StoreID        `json:"waiter,omitempty"` // where it waits; only with Done false
 }

@@ -8,7 +8,9 @@
 // time it is given the recorded one, and goes on with that. (RFC 002, Fencing.)
 //
 // A step that waits at a store is recorded with the store's name, and the record of
-// its answer deletes its registration there in the same transaction.
+// its answer deletes its registration there in the same transaction. The record of a
+// step that applies an event puts that event's receipt in its place, so that each event
+// is applied once (I10).
 //
 // The package depends on no clock; the time in a record is information.
 package heap

@@ -174,18 +174,66 @@ func TestLostAnswerThenTakeover(t *testing.T) {
 }
 
 // A write that was not sent, but may have been, of an execution that has ended
-// since: nothing proves anything, so it is not called lost.
+// since, or whose run has, so that its steps may be deleted: nothing proves anything, so
+// it is not called lost.
 func TestUnknownWriteOfAnEndedExecution(t *testing.T) {
-	s := newScene(t)
-	s.hook.BeforeTxn = func(*etcd.Txn) error {
-		s.hook.BeforeTxn = nil
-		if err := s.executions.Cancel(t.Context(), "x", ""); err != nil {
-			t.Error(err)
-		}
-		return context.DeadlineExceeded
+	for name, end := range map[string]func(s *scene) error{
+		"cancelled":    func(s *scene) error { return s.executions.Cancel(context.Background(), "x", "") },
+		"another run":  func(s *scene) error { return s.turnOver(1) },
+		"further runs": func(s *scene) error { return s.turnOver(3) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.hook.BeforeTxn = func(*etcd.Txn) error {
+				s.hook.BeforeTxn = nil
+				if err := end(s); err != nil {
+					t.Error(err)
+				}
+				return context.DeadlineExceeded
+			}
+			_, err := s.WriteStep(t.Context(), s.delivery.Lease, execution.StepWrite{Key: "k", Response: json.RawMessage(`1`)})
+			if !errors.Is(err, fencing.ErrUnknown) || errors.Is(err, execution.ErrLost) {
+				t.Fatalf("got %v", err)
+			}
+		})
 	}
-	_, err := s.WriteStep(t.Context(), s.delivery.Lease, execution.StepWrite{Key: "k", Response: json.RawMessage(`1`)})
-	if !errors.Is(err, fencing.ErrUnknown) || errors.Is(err, execution.ErrLost) {
-		t.Fatalf("got %v", err)
+}
+
+// turnOver ends so many runs.
+func (s *scene) turnOver(runs int) error {
+	for d := s.delivery; ; {
+		if err := s.executions.Acknowledge(context.Background(), d.Lease, execution.Outcome{Kind: execution.Continued}); err != nil {
+			return err
+		}
+		if runs--; runs == 0 {
+			return nil
+		}
+		ds, err := s.executions.ClaimDue(context.Background(), execution.ClaimRequest{Limit: 1, Duration: time.Minute})
+		if err != nil || len(ds) != 1 {
+			return fmt.Errorf("claim: %v, %w", ds, err)
+		}
+		d = ds[0]
+	}
+}
+
+// Each run has its own steps: what is read is the lease's run's.
+func TestEachRunHasItsSteps(t *testing.T) {
+	s := newScene(t)
+	for run := range 3 {
+		w := execution.StepWrite{Key: "k", Done: true, Response: json.RawMessage(fmt.Sprint(run))}
+		if st, err := s.WriteStep(t.Context(), s.delivery.Lease, w); err != nil || string(st.Response) != fmt.Sprint(run) {
+			t.Fatalf("run %d: %+v, %v", run, st, err)
+		}
+		if err := s.turnOver(1); err != nil {
+			t.Fatal(err)
+		}
+		ds, err := s.executions.ClaimDue(t.Context(), execution.ClaimRequest{Limit: 1, Duration: time.Minute})
+		if err != nil || len(ds) != 1 {
+			t.Fatalf("claim: %v, %v", ds, err)
+		}
+		if steps, err := s.Read(t.Context(), ds[0].Lease); err != nil || len(steps) != 0 {
+			t.Fatalf("run %d begins with %v, %v", ds[0].Run, steps, err)
+		}
+		s.delivery = ds[0]
 	}
 }

@@ -16,13 +16,16 @@ import (
 
 // WriteStep records one attempt of a step. (RFC 002, writeStep.)
 //
-//	compare  mod(state) == token, epoch, the record is absent
+//	compare  mod(state) == token, epoch, the record is absent; the event that the
+//	         step applies is there
 //	then     the record; of a step that waited and is done, the deletion of its
-//	         registration at the store
-//	keeps    I3, I4, I5
+//	         registration at the store; of one that applies an event, its receipt in
+//	         the event's place
+//	keeps    I3, I4, I5, I10
 //
 // If the attempt is recorded already, the recorded one is returned unchanged, and
-// the caller goes on with it. A stale token gives an [execution.ErrLost]; a bad
+// the caller goes on with it. An event that is not there, while the record is not
+// either, gives an [execution.ErrEventGone]. A stale token gives an [execution.ErrLost]; a bad
 // key, attempt, response or store an [*execution.InvalidError]; either way nothing
 // is stored. Other errors wrap [fencing.ErrUnknown] or say what etcd refused.
 func (c *Client) WriteStep(ctx context.Context, lease execution.Lease, w execution.StepWrite) (execution.Step, error) {
@@ -32,7 +35,7 @@ func (c *Client) WriteStep(ctx context.Context, lease execution.Lease, w executi
 	key := c.cfg.Space.Step(keyspace.Step{ID: string(lease.ID), Incarnation: lease.Incarnation, Run: lease.Run, Key: w.Key, Attempt: w.Attempt})
 	rec := newRecord(lease, w)
 	call := fencing.Call{Store: c.cfg.Store, Space: c.cfg.Space, Observer: c.cfg.Observer, Lease: lease, Operation: "writeStep"}
-	ans, err := call.Do(ctx, []etcd.Compare{etcd.Absent(key)}, c.writes(key, rec, lease, w), []etcd.Op{etcd.Get{Key: key}})
+	ans, err := call.Do(ctx, c.demands(key, lease, w), append(c.writes(key, rec, lease, w), c.applies(lease, w)...), []etcd.Op{etcd.Get{Key: key}})
 	switch {
 	case err != nil:
 		return execution.Step{}, fmt.Errorf("step %q: %w", w.Key, err)
@@ -46,10 +49,10 @@ func (c *Client) WriteStep(ctx context.Context, lease execution.Lease, w executi
 	case ans.Lost == nil && there, ans.Again && there && old.Token == lease.Token:
 		return step(w.Key, w.Attempt, old), nil
 	case ans.Lost == nil:
-		return execution.Step{}, fmt.Errorf("step %q attempt %d of %q: refused without a reason", w.Key, w.Attempt, string(lease.ID))
-	case ans.Again && (ans.State == nil || ans.State.Terminal()):
+		return execution.Step{}, refused(lease, w)
+	case ans.Again && (ans.State == nil || ans.State.Terminal() || ans.State.Run > lease.Run):
 		// Its steps may have been deleted since, and this one with them.
-		return execution.Step{}, fmt.Errorf("step %q of %q: the execution has ended: %w", w.Key, string(lease.ID), fencing.ErrUnknown)
+		return execution.Step{}, fmt.Errorf("step %q of %q: the execution, or its run, has ended: %w", w.Key, string(lease.ID), fencing.ErrUnknown)
 	}
 	return execution.Step{}, call.Refuse(ans.Lost)
 }
@@ -57,7 +60,7 @@ func (c *Client) WriteStep(ctx context.Context, lease execution.Lease, w executi
 // newRecord is told where the step waits only while it does: by that, the deletion of
 // an execution finds its registrations.
 func newRecord(lease execution.Lease, w execution.StepWrite) *record.Step {
-	rec := &record.Step{Done: w.Done, Token: lease.Token, Written: time.Now().UnixMilli(), Response: w.Response}
+	rec := &record.Step{Done: w.Done, Place: w.Place, Token: lease.Token, Written: time.Now().UnixMilli(), Response: w.Response}
 	if w.Waiter != nil && !w.Done {
 		rec.Waiter = new(*w.Waiter)
 	}
@@ -90,6 +93,9 @@ func (c *Client) validate(lease execution.Lease, w execution.StepWrite) error {
 			return fmt.Errorf("step %q waits: %w", w.Key, err)
 		}
 	}
+	if err := validateEvent(w); err != nil {
+		return fmt.Errorf("step %q: %w", w.Key, err)
+	}
 	what := fmt.Sprintf("response of step %q:", w.Key)
 	if err := execution.ValidateSize(what, w.Response, c.cfg.MaxResponseBytes); err != nil {
 		return err
@@ -112,6 +118,6 @@ func (c *Client) recorded(r etcd.Result) (*record.Step, bool, error) {
 func step(key string, attempt int64, rec *record.Step) execution.Step {
 	return execution.Step{
 		Key: key, Attempt: attempt, Done: rec.Done, Response: rec.Response,
-		Token: rec.Token, Written: time.UnixMilli(rec.Written), Waiter: rec.Waiter,
+		Token: rec.Token, Written: time.UnixMilli(rec.Written), Waiter: rec.Waiter, Place: rec.Place,
 	}
 }

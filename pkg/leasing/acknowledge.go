@@ -14,8 +14,8 @@ import (
 // Acknowledge ends the delivery with an outcome and resets
 // unacknowledgedDeliveries. (RFC 002, acknowledge.) After completed or failed the
 // outcome is fixed for ever. After suspended the execution is due at the earliest
-// wake that was requested after the claim, the outcome's own among them, or not at
-// all. After continued it is due at once, as its next run, and what the runs before
+// wake that was requested after the claim, the outcome's own among them, or at its
+// deadline if that is earlier, or not at all. After continued it is due at once, as its next run, and what the runs before
 // that have left is deleted before Acknowledge returns, as far as that works. A stale
 // token gives an [execution.ErrLost] and changes nothing; a malformed outcome an
 // [*execution.InvalidError]. Keeps I4, I5, I6, I9.
@@ -75,6 +75,7 @@ func acknowledged(v *view, token execution.Token, o execution.Outcome, nonce str
 	if v.wake != nil {
 		wake = sooner(wake, instant(v.wake.At))
 	}
+	wake = sooner(wake, instant(n.Deadline)) // to fail then, whatever else it waits for
 	if !wake.IsZero() {
 		n.Due = millis(later(wake, now))
 	}

@@ -13,13 +13,17 @@ import (
 	"github.com/holdfast-io/holdfast/pkg/fencing"
 )
 
+// maxTimeout bounds timeouts, to about 270 years.
+const maxTimeout = 100_000 * 24 * time.Hour
+
 // Admit accepts an execution. (RFC 001, admit.)
 //
 //	compare  the state record is absent
 //	then     spec, state, due entry
 //
 // An id that exists with the same workflow and params is answered with the
-// existing execution, so admitting is repeatable; with others it is an
+// existing execution, which keeps its due time and its deadline, so admitting is
+// repeatable; with others it is an
 // [execution.ErrConflict]. A bad id, name or payload is an
 // [*execution.InvalidError]. In either case nothing is stored. Where the deletion of
 // an earlier execution with the id was begun and not finished, it is finished first.
@@ -27,31 +31,44 @@ func (c *Client) Admit(ctx context.Context, req execution.AdmitRequest) (executi
 	if err := completeAdmit(&req); err != nil {
 		return execution.Admission{}, err
 	}
-	id, nonce := string(req.ID), newNonce()
-	txn := c.admission(req, nonce)
+	nonce := newNonce()
+	return c.admit(ctx, req, c.admission(req, nonce), nonce)
+}
+
+// admit sends the admission until it is certain what it came to.
+func (c *Client) admit(ctx context.Context, req execution.AdmitRequest, txn *etcd.Txn, nonce string) (execution.Admission, error) {
 	for {
 		res, _, err := fencing.Send(ctx, c.store, txn)
-		switch {
-		case err != nil:
-			return execution.Admission{}, fmt.Errorf("admit %q: %w", id, err)
-		case res.Succeeded:
-			return execution.Admission{ID: req.ID}, nil
+		if err != nil {
+			return execution.Admission{}, fmt.Errorf("admit %q: %w", string(req.ID), err)
 		}
-		_, purging := res.Results[1].One()
-		if adm, err := c.admitted(req, nonce, res.Results[0]); !purging || err == nil && !adm.Existing {
+		adm, purging, err := c.admissionAnswer(req, nonce, res)
+		if !purging {
 			return adm, err
 		}
 		if _, err := c.finishDeletion(ctx, req.ID); err != nil {
-			return execution.Admission{}, fmt.Errorf("admit %q: finish the deletion that was begun: %w", id, err)
+			return execution.Admission{}, fmt.Errorf("admit %q: finish the deletion that was begun: %w", string(req.ID), err)
 		}
 	}
+}
+
+// admissionAnswer reads the answer to an admission. purging: the id is still that of an
+// execution whose deletion was begun, and is to be finished first.
+func (c *Client) admissionAnswer(req execution.AdmitRequest, nonce string, res *etcd.TxnResult) (adm execution.Admission, purging bool, err error) {
+	if res.Succeeded {
+		return execution.Admission{ID: req.ID}, false, nil
+	}
+	_, purging = res.Results[1].One()
+	adm, err = c.admitted(req, nonce, res.Results[0])
+	return adm, purging && (err != nil || adm.Existing), err
 }
 
 // admission returns the transaction that admits.
 func (c *Client) admission(req execution.AdmitRequest, nonce string) *etcd.Txn {
 	id, now := string(req.ID), c.now()
+	due := later(req.Due, now)
 	spec := record.Spec{Workflow: req.Workflow, Queue: req.Queue, Admitted: millis(now), Nonce: nonce, Params: req.Params}
-	state := &record.State{Workflow: req.Workflow, Queue: req.Queue, Base: execution.StatusAdmitted, Due: millis(later(req.Due, now)), Nonce: nonce}
+	state := &record.State{Workflow: req.Workflow, Queue: req.Queue, Base: execution.StatusAdmitted, Due: millis(due), Deadline: deadline(due, req.Timeout), Nonce: nonce}
 	v := &view{id: req.ID, state: &record.State{Queue: req.Queue}}
 	return &etcd.Txn{
 		If: []etcd.Compare{etcd.Absent(c.space.State(id))},
@@ -83,6 +100,15 @@ func (c *Client) admitted(req execution.AdmitRequest, nonce string, r etcd.Resul
 	return execution.Admission{ID: req.ID, Existing: true}, nil
 }
 
+// deadline returns when an execution fails that is due first at the time.
+func deadline(due time.Time, timeout time.Duration) int64 {
+	if timeout == 0 {
+		return 0
+	}
+	whole := (timeout + time.Millisecond - 1).Truncate(time.Millisecond)
+	return millis(due) + whole.Milliseconds()
+}
+
 func completeAdmit(req *execution.AdmitRequest) error {
 	if req.ID == "" {
 		req.ID = execution.NewID()
@@ -98,6 +124,9 @@ func completeAdmit(req *execution.AdmitRequest) error {
 	}
 	if err := execution.ValidateName("queue", req.Queue); err != nil {
 		return err
+	}
+	if req.Timeout < 0 || req.Timeout > maxTimeout {
+		return &execution.InvalidError{What: "timeout", Value: req.Timeout.String(), Reason: "is not between 0, which means none, and " + maxTimeout.String()}
 	}
 	if req.Params == nil {
 		req.Params = json.RawMessage("null")

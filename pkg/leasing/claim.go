@@ -145,7 +145,7 @@ func (c *Client) claimAnswer(cand *candidate, state *record.State, res *etcd.Txn
 	}
 	return execution.Delivery{
 		Lease:    execution.Lease{ID: cand.id, Token: token, Incarnation: state.Incarnation, Run: state.Run},
-		Workflow: state.Workflow, Queue: state.Queue, Params: params,
+		Workflow: state.Workflow, Queue: state.Queue, Params: params, Deadline: instant(state.Deadline),
 		First: state.Claims == 1, UnacknowledgedDeliveries: state.Unacked, Takeover: cand.state.Claimed,
 	}, true, nil
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // Delete removes an execution that has ended, with all that belongs to it: its steps,
-// its receipts, and what waits for it at stores. A stale holder of it changes nothing
+// its receipts, the events that were sent to it, and what waits for it at stores. A stale holder of it changes nothing
 // afterwards, and an execution that is admitted with its id later starts clean. One
 // that goes on gives an [execution.ErrNotTerminal]: cancel it first. An unknown id
 // gives an [execution.ErrNotFound].
@@ -25,7 +25,8 @@ import (
 //	then     purging
 //
 //	compare  purging as read; epoch                  (for each piece)
-//	then     some steps, with their registrations at stores, or some receipts deleted
+//	then     some steps, with their registrations at stores, some receipts, some
+//	         events or some of their receipts deleted
 //
 //	compare  mod(state) and purging as read; epoch
 //	then     spec, params, state, done entry and purging deleted
@@ -173,7 +174,8 @@ func (c *Client) finishDeletion(ctx context.Context, id execution.ID) (there boo
 // finished that meanwhile, or the namespace was restored from a backup: look again.
 func (c *Client) purge(ctx context.Context, d *deletion) (done bool, err error) {
 	goesOn := []etcd.Compare{etcd.ModIs(c.space.Purging(d.id), d.rev), c.inEpoch()}
-	if there, err := c.erase(ctx, c.runPages(d.id, d.rec.Incarnation, keyspace.MaxCounter), goesOn...); err != nil || !there {
+	pages := append(c.runPages(d.id, d.rec.Incarnation, keyspace.MaxCounter), c.eventPages(d.id, d.rec.Incarnation)...)
+	if there, err := c.erase(ctx, pages, goesOn...); err != nil || !there {
 		return false, err
 	}
 	params := c.space.ParamsOf(d.id, d.rec.Incarnation)

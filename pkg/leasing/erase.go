@@ -27,6 +27,16 @@ func (c *Client) runPages(id string, inc, last int64) []etcd.Get {
 	}
 }
 
+// eventPages returns the first pages of the events of the incarnation and their receipts,
+// which belong to no run.
+func (c *Client) eventPages(id string, inc int64) []etcd.Get {
+	events, applied := c.space.EventsOf(id, inc), c.space.AppliedOf(id, inc)
+	return []etcd.Get{
+		{Key: events.Start, End: events.End, Limit: eraseKeys, KeysOnly: true},
+		{Key: applied.Start, End: applied.End, Limit: eraseKeys, KeysOnly: true},
+	}
+}
+
 // erase deletes the keys of ranges, page by page, each in a transaction that holds only
 // if the compares do; same: they did. With a step goes what it has registered at a
 // store. Nobody writes such keys any more, so those between the first and the last of a

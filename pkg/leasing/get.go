@@ -26,8 +26,10 @@ func (c *Client) Get(ctx context.Context, id execution.ID) (execution.Record, er
 }
 
 func (c *Client) get(ctx context.Context, id execution.ID) (execution.Record, error) {
-	runs := c.space.AnyParams(string(id))
-	gets := append(c.viewGets(id), etcd.Get{Key: c.space.Spec(string(id))}, etcd.Get{Key: runs.Start, End: runs.End})
+	runs, events := c.space.AnyParams(string(id)), c.space.AnyEvents(string(id))
+	gets := append(c.viewGets(id),
+		etcd.Get{Key: c.space.Spec(string(id))}, etcd.Get{Key: runs.Start, End: runs.End},
+		etcd.Get{Key: events.Start, End: events.End, Limit: 1, KeysOnly: true})
 	proc := ""
 	for {
 		ops := gets
@@ -55,6 +57,7 @@ func (c *Client) get(ctx context.Context, id execution.ID) (execution.Record, er
 			_, alive = res.Results[len(gets)].One()
 		}
 		rec := c.record(&v, alive)
+		rec.PendingEvents = res.Results[viewOps+2].Count
 		if err := addSpec(&rec, res.Results[viewOps]); err != nil || rec.Run == 0 {
 			return rec, err
 		}
@@ -98,7 +101,7 @@ func (c *Client) record(v *view, alive bool) execution.Record {
 	rec := execution.Record{
 		ID: v.id, Workflow: s.Workflow, Queue: s.Queue, Status: s.Base,
 		UnacknowledgedDeliveries: s.Unacked, Incarnation: v.created, Run: s.Run, Claims: s.Claims,
-		Outcome: outcomeOf(s), Deliveries: history(s, execution.Token(v.rev)),
+		Outcome: outcomeOf(s), Deliveries: history(s, execution.Token(v.rev)), Deadline: instant(s.Deadline),
 	}
 	switch {
 	case s.Terminal():

@@ -15,7 +15,7 @@ import (
 // somebody waits for that: it obliges whoever sees it to wake them. Whoever registers
 // compares the state as one that has not ended, so that nobody waits for an end that
 // was before. (I9)
-func (c *Client) notice(id execution.ID, s *record.State) etcd.Op {
+func (c *Client) notice(id execution.ID, s *record.State) *etcd.Txn {
 	store := keyspace.Ending(string(id))
 	waiters := c.space.WaitersOf(store)
 	change := record.Ending(s.Incarnation)

@@ -59,17 +59,17 @@ func paramsOf(s *record.State, r etcd.Result) (json.RawMessage, error) {
 	return rec.Params, nil
 }
 
-// clearEarlierRuns deletes what the runs before the state's have left: their steps,
-// with their registrations at stores, and their receipts.
+// clearEarlierRuns deletes, after a turnover, what the runs before the state's have
+// left: their steps, with their registrations at stores, their receipts and their starts.
 //
 //	compare  epoch                          (for each piece)
-//	then     some steps, with their registrations, or some receipts deleted
+//	then     some steps, with their registrations, or some of the others deleted
 //
 // Nobody writes such keys any more, so no piece needs to compare more, and each may be
 // done twice. What an error or a crash leaves, the next turnover deletes, or the
 // deletion of the execution; until then nobody reads it.
 func (c *Client) clearEarlierRuns(ctx context.Context, lease execution.Lease, next *record.State) {
-	if next.Run == 0 || next.Terminal() || next.Incarnation == 0 {
+	if last := next.Last(); last == nil || last.How != execution.HowContinued || next.Incarnation == 0 {
 		return
 	}
 	err := c.clearRuns(ctx, lease, next)

@@ -26,28 +26,35 @@ import (
 func (c *Client) RequestWake(ctx context.Context, id execution.ID, at time.Time) error {
 	nonce := newNonce()
 	return c.revise(ctx, "request a wake of", id, nonce, func(v *view) (*etcd.Txn, bool) {
-		ms := millis(later(at, c.now()))
-		switch {
-		case v.state.Terminal():
-			return nil, false
-		case v.state.Claimed:
-			if v.wake != nil && v.wake.At <= ms {
-				return nil, false
-			}
-			wake := record.Wake{At: ms}
-			if v.wake != nil {
-				wake.Extra = v.wake.Extra
-			}
-			key := c.space.Wake(string(id))
-			return &etcd.Txn{
-				If:   []etcd.Compare{etcd.ModIs(key, v.wakeRev)},
-				Then: []etcd.Op{etcd.Put{Key: key, Value: wake.Encode()}},
-			}, true
-		case v.state.Due != 0 && max(v.state.Due, v.state.NotBefore) <= max(ms, v.state.NotBefore):
+		if v.state.Terminal() {
 			return nil, false
 		}
-		next := v.state.Clone()
-		next.Due, next.Nonce = ms, nonce
-		return &etcd.Txn{Then: append([]etcd.Op{etcd.Put{Key: c.space.State(string(id)), Value: next.Encode()}}, c.entry(v, next)...)}, true
+		return c.wake(v, at, nonce)
 	})
+}
+
+// wake returns the transaction that asks for a delivery of an execution that has not
+// ended, but for the compare of the state. Where the one that is promised already will
+// do, needed is false, and the transaction just demands that it still is.
+func (c *Client) wake(v *view, at time.Time, nonce string) (txn *etcd.Txn, needed bool) {
+	ms := millis(later(at, c.now()))
+	if v.state.Claimed {
+		key := c.space.Wake(string(v.id))
+		txn = &etcd.Txn{If: []etcd.Compare{etcd.ModIs(key, v.wakeRev)}}
+		if v.wake != nil && v.wake.At <= ms {
+			return txn, false
+		}
+		wake := record.Wake{At: ms}
+		if v.wake != nil {
+			wake.Extra = v.wake.Extra
+		}
+		txn.Then = []etcd.Op{etcd.Put{Key: key, Value: wake.Encode()}}
+		return txn, true
+	}
+	if v.state.Due != 0 && max(v.state.Due, v.state.NotBefore) <= max(ms, v.state.NotBefore) {
+		return &etcd.Txn{}, false
+	}
+	next := v.state.Clone()
+	next.Due, next.Nonce = ms, nonce
+	return &etcd.Txn{Then: append([]etcd.Op{etcd.Put{Key: c.space.State(string(v.id)), Value: next.Encode()}}, c.entry(v, next)...)}, true
 }

@@ -92,17 +92,23 @@ func (s *scene) Do(site uintptr, call replay.Call) (json.RawMessage, error) {
 	if call.Misuse != nil {
 		return nil, call.Misuse
 	}
-	s.answer, s.err = call.Run(s, s.earlier)
-	if s.err != nil {
-		return nil, s.err
-	}
-	if s.answer.Wait != nil {
-		return nil, errSuspended
+	if err := s.again(); err != nil {
+		return nil, err
 	}
 	if s.answer.Result == nil {
 		s.answer.Result = json.RawMessage("null")
 	}
 	return s.answer.Result, call.Accept(s.answer.Result)
+}
+
+// again makes the last call again in the same delivery, as the engine does once it has
+// recorded its wait.
+func (s *scene) again() error {
+	s.answer, s.err = s.call.Run(s, s.earlier)
+	if s.err == nil && s.answer.Wait != nil {
+		return errSuspended
+	}
+	return s.err
 }
 
 var errSuspended = errors.New("suspended")
@@ -209,8 +215,9 @@ func TestSites(t *testing.T) {
 	}
 }
 
-// TestMissesAreArmed: a call that waits has registered what it read, as of what it saw,
-// and its answer takes the registration along.
+// TestMissesAreArmed: a call that misses first has its wait recorded, with the store, and
+// registers nothing before that. Made again it registers what it has read, as of what it
+// has seen, whether the delivery is the same or another.
 func TestMissesAreArmed(t *testing.T) {
 	t.Parallel()
 	key := execution.StoreID{Name: "board", ID: "x"}
@@ -246,20 +253,28 @@ func TestMissesAreArmed(t *testing.T) {
 				}
 			}
 			change(title(""))
-			for range 2 { // a redelivery registers the same again
-				if err := c.call(s); err != errSuspended { //nolint:errorlint // it is passed on as it is
-					t.Fatal(err)
+			for _, round := range []struct {
+				name string
+				call func(*scene) error
+				want []string
+			}{
+				{"at first", c.call, nil},
+				{"once it is recorded", (*scene).again, []string{c.reads}},
+				{"by a redelivery", c.call, []string{c.reads}},
+			} {
+				if err := round.call(s); err != errSuspended { //nolint:errorlint // it is passed on as it is
+					t.Fatalf("%s: %v", round.name, err)
 				}
-				if got := s.waiters(); !slices.Equal(got, []string{c.reads}) {
-					t.Errorf("registered %q; want %q", got, c.reads)
+				if got := s.waiters(); !slices.Equal(got, round.want) {
+					t.Errorf("%s: registered %q; want %q", round.name, got, round.want)
 				}
 				if w := s.answer.Wait; w.Store != key || !w.Until.Equal(c.until) {
-					t.Errorf("waits for %+v", w)
+					t.Errorf("%s: waits for %+v", round.name, w)
 				}
 				s.earlier = replay.Earlier{Wait: s.answer.Wait, Attempt: 1}
 			}
 			change(func(b *board) error { b.Title, b.Notes = "one", []note{{Text: "one"}}; return nil })
-			if err := c.call(s); err != nil || s.answer.Waiter == nil || *s.answer.Waiter != key {
+			if err := c.call(s); err != nil || s.answer.Wait != nil {
 				t.Errorf("answered %+v, %v", s.answer, err)
 			}
 		})
@@ -301,6 +316,15 @@ func TestRecordedWaits(t *testing.T) {
 	}
 }
 
+// waited is what is recorded of a call that waits.
+func (s *scene) waited(name string) replay.Earlier {
+	w := replay.Wait{Store: execution.StoreID{Name: "board", ID: "x"}}
+	if name == "whenUntil" {
+		w.Until = s.deadline()
+	}
+	return replay.Earlier{Wait: &w, Attempt: 1}
+}
+
 // TestAnswerOfAnotherHolder: where the step's answer is there already, nothing is
 // registered, and the engine goes on to record.
 func TestAnswerOfAnotherHolder(t *testing.T) {
@@ -308,11 +332,51 @@ func TestAnswerOfAnotherHolder(t *testing.T) {
 	for _, name := range []string{"when", "whenUntil", "take"} {
 		s := newScene(t)
 		s.make("x", board{})
+		s.earlier = s.waited(name)
 		rec := record.Step{Done: true, Response: json.RawMessage(`"theirs"`)}
-		s.put(s.space.Step(keyspace.Step{ID: "e", Incarnation: s.lease.Incarnation, Run: s.lease.Run, Key: "s"}), rec.Encode())
+		s.put(s.space.Step(keyspace.Step{ID: "e", Incarnation: s.lease.Incarnation, Run: s.lease.Run, Key: "s", Attempt: 1}), rec.Encode())
 		_, _ = calls[name](s)
-		if s.err != nil || s.answer.Wait != nil || s.answer.Waiter == nil || len(s.waiters()) != 0 {
+		if s.err != nil || s.answer.Wait != nil || s.answer.Waiter != nil || len(s.waiters()) != 0 {
 			t.Errorf("%s: %+v, %v, registered %q", name, s.answer, s.err, s.waiters())
+		}
+	}
+}
+
+// TestTakenWhileItRegisters: a stale holder of the execution takes, and the store is
+// deleted, before this one is registered. What was taken is its answer, and not that
+// there is no such store.
+func TestTakenWhileItRegisters(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"deleted", "created anew", "not taken"} {
+		s := newScene(t)
+		h := s.make("x", board{})
+		if _, err := calls["take"](s); err != errSuspended { //nolint:errorlint // it is passed on as it is
+			t.Fatal(err)
+		}
+		ours, want := s.call, "does not exist"
+		if name != "not taken" {
+			if _, err := h.Update(t.Context(), func(b *board) error { b.Notes = []note{{Text: "one"}}; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := calls["take"](s); err != nil {
+				t.Fatal(err)
+			}
+			want = string(s.answer.Result)
+		}
+		if err := h.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if name == "created anew" {
+			s.make("x", board{})
+		}
+		s.call, s.earlier = ours, s.waited("take")
+		err := s.again()
+		got := string(s.answer.Result)
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) || (err != nil) != replay.Refused(err) || len(s.waiters()) != 0 {
+			t.Errorf("%s: got %s; want %s", name, got, want)
 		}
 	}
 }
@@ -321,9 +385,13 @@ func TestAnswerOfAnotherHolder(t *testing.T) {
 // recorded, and a lost execution is lost.
 func TestErrorsThatAreTriedAgain(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"update", "updateFrom", "deleteFrom", "take", "when"} {
+	for _, name := range []string{"update", "updateFrom", "deleteFrom", "take", "take again", "when again", "whenUntil again"} {
 		s := newScene(t)
 		s.make("x", board{})
+		name, again := strings.CutSuffix(name, " again")
+		if again { // where it would be registered
+			s.earlier = s.waited(name)
+		}
 		if _, err := s.etcd().Txn(t.Context(), &etcd.Txn{Then: []etcd.Op{etcd.Delete{Key: s.space.State("e")}}}); err != nil {
 			t.Fatal(err)
 		}

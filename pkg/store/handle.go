@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/holdfast-io/holdfast/internal/stores"
 )
 
 // A Handle is how code outside of workflows acts on one store. It is plain data and
@@ -26,7 +28,7 @@ func (h Handle[T]) act(op string) (*act[T], error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
-	raw, err := h.client.protocol()
+	raw, err := stores.Of(h.client)
 	if err != nil {
 		return nil, fmt.Errorf("%s of %s: %w", op, describe(key), err)
 	}

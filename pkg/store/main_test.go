@@ -24,6 +24,7 @@ type world struct {
 	t      *testing.T
 	server *memetcd.Server
 	space  keyspace.Space
+	gate   memetcd.Gate // of all clients; default: everything passes
 }
 
 func newWorld(t *testing.T) *world {
@@ -39,7 +40,7 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, server: server, space: space}
 }
 
-func (w *world) etcd() etcd.Store { return w.server.Client("test", nil) }
+func (w *world) etcd() etcd.Store { return w.server.Client("test", w.gate) }
 
 // protocol returns a new client of the protocol, as another process would have one.
 func (w *world) protocol() *stores.Client {

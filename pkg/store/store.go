@@ -63,7 +63,7 @@ func (s *Store[T]) List(ctx context.Context, c *Client) ([]string, error) {
 	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("list: %w", err)
 	}
-	raw, err := c.protocol()
+	raw, err := stores.Of(c)
 	if err != nil {
 		return nil, fmt.Errorf("list stores %q: %w", s.name, err)
 	}

@@ -126,7 +126,8 @@ func TakeNow[T, S any](ctx context.Context, h Handle[T], pick func(T) (S, bool),
 // so that nobody selects the same again: it marks it, or removes it. Both may run
 // several times, on newer states; they do nothing else, and in particular call no
 // store. A selected pointer into the state, to an element of a list for instance, may
-// be used by claim to change the state, and is recorded as claim leaves it.
+// be used by claim to change the state, and is recorded as claim leaves it. (The address
+// of a field of T is none: pick has a copy of those.)
 //
 // Errors are those of [Update].
 func Take[T, S any](ctx replay.Context, step string, ref Ref[T], pick func(T) (S, bool), claim func(*T, S) error, opts ...WaitOption) (S, error) {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/holdfast-io/holdfast/internal/replay"
@@ -45,59 +46,83 @@ func (q query[T, S]) look(render func(json.RawMessage) any) lookFunc[T] {
 
 // A wait says when a call that waits gives up.
 type wait struct {
-	timed    bool      // it does
-	deadline time.Time // at which time, as the code has it
+	timed    bool         // it does
+	deadline time.Time    // at which time
+	recorded *replay.Wait // nil: it is not recorded
 }
 
-// await makes the call. Whatever answers it, its registration at the store goes with
-// the record.
+// await makes the call. A wait is recorded before it is registered at the store, so that
+// no registration is left behind that no record tells of: the engine makes the call,
+// records the miss and makes it once more, to go on from there.
 func await[R, T any](ctx replay.Context, c call[T], w wait, see lookFunc[T]) (R, error) {
 	c.waits = true
 	workflow := ctx.Delivery().Workflow()
+	var missed *look // for which this delivery has the wait recorded
 	return record[R](ctx, c, func(ctx context.Context, a *act[T], earlier replay.Earlier) (replay.Answer, error) {
-		w := w
-		if earlier.Wait != nil {
-			if err := w.fits(*earlier.Wait, a.key); err != nil {
-				return replay.Answer{}, err
+		if earlier.Wait == nil {
+			l, err := see(ctx, a, nil)
+			answer, answered := w.judge(l)
+			if err != nil || answered {
+				return answer, err
 			}
-			w.deadline = earlier.Wait.Until // the first one counts
+			missed = &l
+			return replay.Answer{Wait: &replay.Wait{Store: a.key, Until: w.deadline}}, nil
 		}
-		answer, err := w.run(func(seen *stores.Snapshot) (look, error) { return see(ctx, a, seen) }, func(l look) (stores.Arming, error) {
+		if err := w.fits(*earlier.Wait, a.key); err != nil {
+			return replay.Answer{}, err
+		}
+		// The first deadline counts.
+		w := wait{timed: w.timed, deadline: earlier.Wait.Until, recorded: earlier.Wait}
+		last := missed
+		missed = nil
+		return w.run(last, func(now *stores.Snapshot) (look, error) { return see(ctx, a, now) }, func(l look) (stores.Arming, error) {
 			return a.client.Arm(ctx, stores.Waiter{
 				Store: a.key, Step: *a.step, Workflow: workflow,
 				Instance: l.seen.Instance, Since: l.seen.Version, Reads: l.reads,
 			}, earlier.Attempt)
 		})
-		answer.Waiter = &a.key
-		if answer.Wait != nil {
-			answer.Wait.Store = a.key
-		}
-		return answer, err
 	})
 }
 
-// run looks until there is a result, or the deadline has passed, or the call is
-// registered as of what the last look has seen.
-func (w wait) run(see func(*stores.Snapshot) (look, error), arm func(look) (stores.Arming, error)) (replay.Answer, error) {
-	for l, err := see(nil); ; {
+// judge says whether the call is answered by what it has seen, or by the time.
+func (w wait) judge(l look) (answer replay.Answer, answered bool) {
+	switch {
+	case l.result != nil:
+		return replay.Answer{Result: l.result}, true
+	case w.timed && !time.Now().Before(w.deadline):
+		return replay.Answer{Result: json.RawMessage(`{"matched":false}`)}, true
+	}
+	return replay.Answer{}, false
+}
+
+// run looks until the call is answered, or is registered as of what the last look has
+// seen. It begins with registering if there was one already.
+func (w wait) run(last *look, see func(*stores.Snapshot) (look, error), arm func(look) (stores.Arming, error)) (replay.Answer, error) {
+	var now *stores.Snapshot
+	for {
+		if last == nil {
+			l, err := see(now)
+			answer, answered := w.judge(l)
+			if err != nil || answered {
+				return answer, err
+			}
+			last = &l
+		}
+		armed, err := arm(*last)
+		_, deleted := errors.AsType[*stores.NotFoundError](err)
 		switch {
+		case deleted: // a look finds the receipt of this step first, if there is one
+			now = nil
 		case err != nil:
 			return replay.Answer{}, err
-		case l.result != nil:
-			return replay.Answer{Result: l.result}, nil
-		case w.timed && !time.Now().Before(w.deadline):
-			return replay.Answer{Result: json.RawMessage(`{"matched":false}`)}, nil
-		}
-		armed, armErr := arm(l)
-		switch {
-		case armErr != nil:
-			return replay.Answer{}, armErr
 		case armed.Armed:
-			return replay.Answer{Wait: &replay.Wait{Until: w.deadline}}, nil
+			return replay.Answer{Wait: w.recorded}, nil
 		case armed.Resolved: // what is recorded already is what the call comes to
 			return replay.Answer{}, nil
+		default:
+			now = &armed.Current
 		}
-		l, err = see(&armed.Current)
+		last = nil
 	}
 }
 

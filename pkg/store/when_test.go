@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-io/holdfast"
 	"github.com/holdfast-io/holdfast/holdfasttest"
+	"github.com/holdfast-io/holdfast/internal/stores"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 	"github.com/holdfast-io/holdfast/pkg/store"
 )
@@ -43,13 +44,30 @@ func wantSuspended(t *testing.T, env *holdfasttest.Env) {
 	}
 }
 
+// registered returns how many registrations there are at the board "x".
+func registered(t *testing.T, env *holdfasttest.Env) int {
+	t.Helper()
+	protocol, err := stores.Of(env.Client().Stores())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := protocol.Registrations(env.Context(), execution.StoreID{Name: "board", ID: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
 // wantResult demands the execution's result, and that no registration is left at the
-// store: a further change wakes nobody.
+// store.
 func wantResult(t *testing.T, env *holdfasttest.Env, e holdfast.Handle[string], want string) {
 	t.Helper()
 	got, err := e.Result(env.Context())
 	if err != nil || got != want {
 		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+	if n := registered(t, env); n != 0 {
+		t.Errorf("%d registrations are left", n)
 	}
 }
 
@@ -60,16 +78,16 @@ func TestWhenWaits(t *testing.T) {
 			return store.When(ctx, "s", boards.At("x"), titled)
 		}))
 		env.Advance(24 * time.Hour)
-		if n := env.Calls("s"); n != 1 {
-			t.Errorf("%d calls while nothing changed", n)
+		if n := env.Calls("s"); n != 2 || registered(t, env) != 1 {
+			t.Errorf("%d calls while nothing changed; want one to see, and one to be registered", n)
 		}
 		update(t, env, h, func(b *board) error { b.Owner.Age = 3; return nil }) // it looks again, and waits on
 		env.Advance(time.Second)
 		wantSuspended(t, env)
 		update(t, env, h, title("ready"))
 		wantResult(t, env, e, "ready")
-		if n := env.Calls("s"); n != 3 {
-			t.Errorf("%d calls; want one a change and the first", n)
+		if n := env.Calls("s"); n != 4 {
+			t.Errorf("%d calls; want one for each change and the first two", n)
 		}
 	})
 }
@@ -139,8 +157,8 @@ func TestReadsNarrowsAWait(t *testing.T) {
 				}))
 				update(t, env, h, func(b *board) error { c.idle(b); return nil })
 				env.Advance(time.Minute)
-				if n := env.Calls("s"); n != 1 {
-					t.Errorf("%d calls after a change beside", n)
+				if n := env.Calls("s"); n != 2 {
+					t.Errorf("%d calls after a change beside; want those of the first delivery", n)
 				}
 				update(t, env, h, func(b *board) error { c.wakes(b); return nil })
 				wantResult(t, env, e, fmt.Sprintf("%+v", c.sees))
@@ -181,8 +199,8 @@ func TestWhenUntil(t *testing.T) {
 			env.Advance(time.Second)
 			wantResult(t, env, e, `"ready" true at 01:00:00`)
 			env.Advance(3 * time.Hour)
-			if n := env.Calls("s"); n != 2 {
-				t.Errorf("%d calls: the deadline came after the end", n)
+			if n := env.Calls("s"); n != 3 {
+				t.Errorf("%d calls; want two and one for the change: the deadline came after the end", n)
 			}
 		})
 	})
@@ -195,8 +213,8 @@ func TestWhenUntil(t *testing.T) {
 				update(t, env, h, func(b *board) error { b.Owner.Age++; return nil })
 			}
 			wantResult(t, env, e, `"" false at 02:00:00`)
-			if n := env.Calls("s"); n != 5 {
-				t.Errorf("%d calls", n)
+			if n := env.Calls("s"); n != 6 {
+				t.Errorf("%d calls; want two, one for each change and one for the deadline", n)
 			}
 		})
 	})
@@ -215,18 +233,34 @@ func TestWhenUntil(t *testing.T) {
 	}
 }
 
+// A moment is one at which something can be ordered.
+type moment func(env *holdfasttest.Env, step string, do func(*holdfasttest.Worker))
+
+// order has do called when the moment comes for the nth time.
+func (m moment) order(env *holdfasttest.Env, nth int, do func(*holdfasttest.Worker)) {
+	for range nth - 1 {
+		m(env, "s", func(*holdfasttest.Worker) {})
+	}
+	m(env, "s", do)
+}
+
 // A worker dies at each point of a timed wait. Whoever takes over comes to an answer,
 // and the first one that is recorded stays.
 func TestCrashesOfATimedWait(t *testing.T) {
-	order := map[string]func(*holdfasttest.Env, string, func(*holdfasttest.Worker)){
-		"before it looks":             (*holdfasttest.Env).BeforeStep,
-		"armed, not recorded":         (*holdfasttest.Env).BeforeRecord,
-		"recorded, not acknowledged":  (*holdfasttest.Env).AfterStep,
-		"answered, before its record": (*holdfasttest.Env).BeforeRecord,
-	}
-	for name, at := range order {
+	for _, c := range []struct {
+		name string
+		at   moment
+		nth  int // time that it comes
+	}{
+		{"before it looks", (*holdfasttest.Env).BeforeStep, 1},
+		{"it has seen nothing, not recorded", (*holdfasttest.Env).BeforeRecord, 1},
+		{"recorded, not registered", (*holdfasttest.Env).AfterStep, 1},
+		{"registered, not acknowledged", (*holdfasttest.Env).BeforeRecord, 2},
+		{"answered, before its record", (*holdfasttest.Env).BeforeRecord, 3},
+		{"answered, not acknowledged", (*holdfasttest.Env).AfterStep, 2},
+	} {
 		for _, match := range []bool{true, false} {
-			t.Run(fmt.Sprint(name, ", match ", match), func(t *testing.T) {
+			t.Run(fmt.Sprint(c.name, ", match ", match), func(t *testing.T) {
 				holdfasttest.Run(t, func(t *testing.T, env *holdfasttest.Env) {
 					h := create(t, env, board{})
 					deadline := time.Now().Add(2 * time.Hour)
@@ -234,10 +268,7 @@ func TestCrashesOfATimedWait(t *testing.T) {
 						got, matched, err := store.WhenUntil(ctx, "s", boards.At("x"), deadline, titled)
 						return fmt.Sprint(got, matched), err
 					})
-					if name == "answered, before its record" {
-						at(env, "s", func(*holdfasttest.Worker) {}) // the wait; the next one is the answer
-					}
-					at(env, "s", (*holdfasttest.Worker).Crash)
+					c.at.order(env, c.nth, (*holdfasttest.Worker).Crash)
 					env.Worker(w)
 					env.Worker(w)
 					env.Worker(w)
@@ -283,7 +314,8 @@ func TestMatchAndDeadlineTogether(t *testing.T) {
 }
 
 // Between looking and being registered the store changes: the call looks again, and
-// needs no wake for it.
+// needs no wake for it. What it has seen before the wait was recorded it does not look at
+// again.
 func TestNoChangeIsMissed(t *testing.T) {
 	holdfasttest.Run(t, func(t *testing.T, env *holdfasttest.Env) {
 		h := create(t, env, board{})
@@ -299,7 +331,7 @@ func TestNoChangeIsMissed(t *testing.T) {
 				return titled(b)
 			})
 		}), "e")
-		if got != "ready" || looks != 3 || env.Calls("s") != 1 {
+		if got != "ready" || looks != 3 || env.Calls("s") != 2 {
 			t.Errorf("got %q after %d looks in %d calls", got, looks, env.Calls("s"))
 		}
 	})
@@ -316,9 +348,15 @@ func TestTakeWaitsAndTakesOnce(t *testing.T) {
 			}
 			return fmt.Sprintf("%s %t", n.Text, n.Done), nil
 		})
-		env.BeforeRecord("s", func(*holdfasttest.Worker) {}) // the wait of each of the two
-		env.BeforeRecord("s", func(*holdfasttest.Worker) {}) // executions, and then
-		env.BeforeRecord("s", (*holdfasttest.Worker).Crash)  // the first one that has taken
+		for range 4 { // each of the two executions sees nothing, and is registered
+			env.BeforeRecord("s", func(*holdfasttest.Worker) {})
+		}
+		env.BeforeRecord("s", func(w *holdfasttest.Worker) {
+			w.Crash()
+			if snap, err := h.Get(env.Context()); err != nil || snap.Version != 2 {
+				t.Errorf("version %d, %v; want that somebody has taken", snap.Version, err)
+			}
+		})
 		env.Worker(w)
 		env.Worker(w)
 		var all []holdfast.Handle[string]
@@ -375,3 +413,78 @@ func TestStoreOfAWaitIsDeleted(t *testing.T) {
 		}
 	})
 }
+
+// Whenever a worker dies, or is only slow, while it begins to wait: once the execution
+// is deleted nothing of it is at the store, and nothing comes there later.
+func TestDeletedExecutionsLeaveNothingAtStores(t *testing.T) {
+	waits := map[string]func(holdfast.Context) error{
+		"when": func(ctx holdfast.Context) error { return last(store.When(ctx, "s", boards.At("x"), titled)) },
+		"until": func(ctx holdfast.Context) error {
+			_, err := second(store.WhenUntil(ctx, "s", boards.At("x"), time.Now().Add(24*time.Hour), titled))
+			return err
+		},
+		"take": func(ctx holdfast.Context) error { return last(store.Take(ctx, "s", boards.At("x"), open, done)) },
+	}
+	for _, c := range []struct {
+		name string
+		at   moment
+		nth  int
+		left int // registrations, before the deletion
+	}{
+		{"not recorded", (*holdfasttest.Env).BeforeRecord, 1, 0},
+		{"recorded, and it does not know", (*holdfasttest.Env).AfterStep, 1, 0},
+		{"recorded, not registered", (*holdfasttest.Env).BeforeStep, 2, 0},
+		{"registered", (*holdfasttest.Env).BeforeRecord, 2, 1},
+	} {
+		for name, call := range waits {
+			w := waiting(func(ctx holdfast.Context) (string, error) { return "", call(ctx) })
+			t.Run(name+", "+c.name+", dies", func(t *testing.T) {
+				holdfasttest.Run(t, func(t *testing.T, env *holdfasttest.Env) {
+					c.at.order(env, c.nth, (*holdfasttest.Worker).Crash)
+					deleteWaiting(t, env, w, c.left)
+				})
+			})
+			t.Run(name+", "+c.name+", stands still", func(t *testing.T) {
+				holdfasttest.Run(t, func(t *testing.T, env *holdfasttest.Env) {
+					c.at.order(env, c.nth, (*holdfasttest.Worker).Freeze)
+					deleteWaiting(t, env, w, c.left).Thaw()
+					env.Advance(time.Minute)
+					if n := registered(t, env); n != 0 {
+						t.Errorf("%d registrations after the thaw", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// deleteWaiting starts the workflow on the one worker, which something befalls, and
+// deletes the execution, which has left so many registrations until then.
+func deleteWaiting(t *testing.T, env *holdfasttest.Env, w *holdfast.Workflow[string, string], left int) *holdfasttest.Worker {
+	t.Helper()
+	create(t, env, board{})
+	worker := env.Worker(w)
+	if _, err := w.Start(env.Context(), env.Client(), "", holdfast.WithID("e")); err != nil {
+		t.Fatal(err)
+	}
+	env.Advance(time.Second)
+	if n := registered(t, env); n != left {
+		t.Errorf("%d registrations before the deletion; want %d", n, left)
+	}
+	if err := env.Client().Cancel(env.Context(), "e", "a test"); err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Client().Delete(env.Context(), "e"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := env.Client().Get(env.Context(), "e"); !errors.Is(err, execution.ErrNotFound) {
+		t.Errorf("got %v; want the execution gone", err)
+	}
+	if n := registered(t, env); n != 0 {
+		t.Errorf("%d registrations after the deletion", n)
+	}
+	return worker
+}
+
+// last is the error of a call of which nothing else counts.
+func last[T any](_ T, err error) error { return err }

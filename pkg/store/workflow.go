@@ -31,7 +31,7 @@ func record[R, T any](ctx replay.Context, c call[T], run func(context.Context, *
 	_, err = d.Do(c.site, replay.Call{
 		Name: c.step, Kind: c.kind, Misuse: err,
 		Run: func(work context.Context, earlier replay.Earlier) (replay.Answer, error) {
-			client, err := clientOf(ctx).protocol()
+			client, err := stores.FromContext(ctx)
 			if err != nil {
 				return replay.Answer{}, err
 			}

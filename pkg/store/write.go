@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/holdfast-io/holdfast/internal/stores"
 	"github.com/holdfast-io/holdfast/pkg/execution"
@@ -27,7 +28,13 @@ func (a *act[T]) get(ctx context.Context) (Snapshot[T], error) {
 
 // create makes the store if there is none.
 func (a *act[T]) create(ctx context.Context, initial T) (Snapshot[T], error) {
-	snap, err := a.client.Create(ctx, a.key, func() ([]byte, error) { return a.store.encode(a.key, initial) })
+	snap, err := a.client.Create(ctx, a.key, func() ([]byte, error) {
+		raw, err := a.store.encode(a.key, initial)
+		if err == nil && a.step != nil && len(raw) > stores.MaxRecordedBytes {
+			err = &InvalidStateError{Store: a.key, Err: fmt.Errorf("it is too large for the step's record: %d bytes, the limit is %d", len(raw), stores.MaxRecordedBytes)}
+		}
+		return raw, err
+	})
 	if err != nil {
 		return Snapshot[T]{}, err
 	}
