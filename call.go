@@ -130,8 +130,8 @@ func (r *run) ask(what string, call replay.Call, earlier replay.Earlier) (execut
 	return r.recordJSON(w, answer.Result)
 }
 
-// await records the wait, unless an earlier one is, and suspends the delivery. w is
-// the write of an answer.
+// await records the wait, unless an earlier one is, and suspends the delivery unless the
+// call is to be asked again. w is the write of an answer.
 func (r *run) await(w execution.StepWrite, earlier replay.Earlier, wait replay.Wait) (execution.Step, error) {
 	if earlier.Wait != nil {
 		_ = r.suspend(earlier.Wait.Until)
@@ -150,8 +150,8 @@ func (r *run) await(w execution.StepWrite, earlier replay.Earlier, wait replay.W
 	if err != nil {
 		return rec, err
 	}
-	// A call that registers somewhere is asked once more: now that the record says where,
-	// no registration can be left behind that nobody knows of.
+	// A call that registers at a store does so when it is asked again: now that a record
+	// says where, no registration can be left behind that nobody knows of.
 	if resp, err := decodeResponse(rec); err == nil && resp.Kind == kindWait && w.Waiter == nil {
 		_ = r.suspend(resp.Until)
 		return rec, r.suspend(wait.Wake)

@@ -15,6 +15,7 @@ import (
 type starts interface {
 	Start(ctx context.Context, req start.Request) (start.Answer, error)
 	Started(ctx context.Context, step execution.StepID) (start.Answer, bool, error)
+	Ended(ctx context.Context, target start.Answer) (outcome *execution.Outcome, seen int64, err error)
 	Await(ctx context.Context, w start.Waiting) (start.Ending, error)
 }
 
@@ -184,32 +185,40 @@ type ending struct {
 	execution.Outcome
 }
 
-// await makes the call that waits for the end of what target returns.
+// await makes the call that waits for the end of what target returns. The wait is
+// recorded before it is registered, so that no registration is left behind that no
+// record tells of: the engine makes the call, records the wait and makes it once more.
 func await[Out any](r *run, site uintptr, step, kind string, misuse error, target func(context.Context, replay.Earlier) (start.Answer, error)) (Out, error) {
 	var out, zero Out
 	var failed error
+	var looked *start.Waiting // for which this delivery has the wait recorded
 	_, err := r.Do(site, replay.Call{
 		Name: step, Kind: kind, Misuse: misuse,
 		Run: func(ctx context.Context, earlier replay.Earlier) (replay.Answer, error) {
-			a, err := target(ctx, earlier)
-			if err != nil {
+			w := looked
+			looked = nil
+			if w == nil || earlier.Wait == nil {
+				a, err := target(ctx, earlier)
+				if err != nil {
+					return replay.Answer{}, durable(err)
+				}
+				w = &start.Waiting{Target: a, Step: r.stepID(step), Epoch: r.lease.Epoch, Workflow: r.workflow}
+			}
+			if earlier.Wait != nil {
+				return r.registerAtEnd(ctx, w, earlier)
+			}
+			outcome, seen, err := r.engine.starts.Ended(ctx, w.Target)
+			switch {
+			case err != nil:
 				return replay.Answer{}, durable(err)
+			case outcome != nil:
+				return ended(w.Target, outcome)
 			}
-			return r.awaitEnd(ctx, step, a, earlier)
+			w.Seen, looked = seen, w
+			return replay.Answer{Wait: &replay.Wait{Store: start.EndOf(w.Target.ID)}}, nil
 		},
-		Accept: func(raw json.RawMessage) error {
-			var e ending
-			if err := json.Unmarshal(raw, &e); err != nil {
-				return err
-			}
-			if e.ID == "" || e.Kind != execution.Completed && e.Kind != execution.Failed {
-				return errors.New("it is not what an execution came to")
-			}
-			var err error
-			out, err = result[Out](e.ID, e.Outcome)
-			if of, is := errors.AsType[*FailedError](err); is {
-				failed, err = of, nil
-			}
+		Accept: func(raw json.RawMessage) (err error) {
+			out, failed, err = outcomeAs[Out](raw)
 			return err
 		},
 	})
@@ -222,25 +231,45 @@ func await[Out any](r *run, site uintptr, step, kind string, misuse error, targe
 	return out, nil
 }
 
-// awaitEnd answers a call with the end of an execution, or by a wait for that.
-func (r *run) awaitEnd(ctx context.Context, step string, a start.Answer, earlier replay.Earlier) (replay.Answer, error) {
-	at := start.EndOf(a.ID)
-	if w := earlier.Wait; w != nil && (w.Store != at || !w.Until.IsZero()) {
+// registerAtEnd answers a call, whose wait is recorded, with the end of an execution, or
+// waits for that.
+func (r *run) registerAtEnd(ctx context.Context, w *start.Waiting, earlier replay.Earlier) (replay.Answer, error) {
+	if earlier.Wait.Store != start.EndOf(w.Target.ID) || !earlier.Wait.Until.IsZero() {
 		return replay.Answer{}, errOtherWait
 	}
-	e, err := r.engine.starts.Await(ctx, start.Waiting{
-		Target: a, Step: r.stepID(step), Epoch: r.lease.Epoch, Attempt: earlier.Attempt, Workflow: r.workflow,
-	})
+	w.Attempt = earlier.Attempt
+	e, err := r.engine.starts.Await(ctx, *w)
 	switch {
 	case err != nil:
-		return replay.Answer{Waiter: &at}, durable(err)
+		return replay.Answer{}, durable(err)
 	case e.Armed:
-		return replay.Answer{Wait: &replay.Wait{Store: at}}, nil
+		return replay.Answer{Wait: earlier.Wait}, nil
 	case e.Resolved: // what is recorded already is what the call comes to
 		return replay.Answer{}, nil
 	}
-	raw, err := json.Marshal(ending{ID: a.ID, Outcome: *e.Outcome})
-	return replay.Answer{Result: raw, Waiter: &at}, err
+	return ended(w.Target, e.Outcome)
+}
+
+// ended answers a call with what an execution came to.
+func ended(a start.Answer, outcome *execution.Outcome) (replay.Answer, error) {
+	raw, err := json.Marshal(ending{ID: a.ID, Outcome: *outcome})
+	return replay.Answer{Result: raw}, err
+}
+
+// outcomeAs reads what is recorded of an end: a result, or the failure.
+func outcomeAs[Out any](raw json.RawMessage) (out Out, failed, err error) {
+	var e ending
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return out, nil, err
+	}
+	if e.ID == "" || e.Kind != execution.Completed && e.Kind != execution.Failed {
+		return out, nil, errors.New("it is not what an execution came to")
+	}
+	out, err = result[Out](e.ID, e.Outcome)
+	if of, is := errors.AsType[*FailedError](err); is {
+		return out, of, nil
+	}
+	return out, nil, err
 }
 
 // errOtherWait says that the step's name was another call's. Another release may have

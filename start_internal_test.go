@@ -24,6 +24,7 @@ type fakeStarts struct {
 	refusal  error
 
 	waits  []start.Waiting
+	looks  int
 	ending start.Ending
 	gone   error
 }
@@ -35,6 +36,11 @@ func (f *fakeStarts) Start(_ context.Context, req start.Request) (start.Answer, 
 
 func (f *fakeStarts) Started(context.Context, execution.StepID) (start.Answer, bool, error) {
 	return f.answer, f.answer != start.Answer{}, nil
+}
+
+func (f *fakeStarts) Ended(context.Context, start.Answer) (*execution.Outcome, int64, error) {
+	f.looks++
+	return f.ending.Outcome, 80, f.gone
 }
 
 func (f *fakeStarts) Await(_ context.Context, w start.Waiting) (start.Ending, error) {
@@ -179,13 +185,15 @@ func TestEndIsAwaited(t *testing.T) {
 			for range 2 {
 				wantCompleted(t, b.deliver(fn), `"sent"`)
 			}
+			// It registers when the wait is recorded, as of what it has seen before.
 			step := execution.StepID{Execution: "order-42", Incarnation: 7, Step: "s"}
-			first := start.Waiting{Target: f.answer, Step: step, Workflow: "shop"}
-			later := first
-			later.Attempt = 1
+			later := start.Waiting{Target: f.answer, Step: step, Workflow: "shop", Attempt: 1}
+			first := later
+			first.Seen = 80
 			if want := []start.Waiting{first, later, later}; !reflect.DeepEqual(f.waits, want) {
 				t.Errorf("waits: got %+v, want %+v", f.waits, want)
 			}
+			wantEqual(t, "looks", f.looks, 1)
 			wantEqual(t, "waits at", *b.steps.writes[0].Waiter, execution.StoreID{Name: "holdfast:execution", ID: "child"})
 			wantEqual(t, "waited at", *b.steps.writes[1].Waiter, execution.StoreID{Name: "holdfast:execution", ID: "child"})
 			wantEqual(t, "record", b.steps.response("s", 1), `{"v":1,"kind":"result","result":{"executionId":"child","kind":"completed","result":"sent"}}`)
@@ -271,4 +279,46 @@ func TestStartMeetsAnotherRecord(t *testing.T) {
 			wantEqual(t, "writes", len(b.steps.writes), 0)
 		})
 	}
+}
+
+// An end that has been is the answer at once: there is no wait to record.
+func TestEndThatHasBeen(t *testing.T) {
+	t.Parallel()
+	for kind, fn := range map[string]body{"child": childOf(1), "await": awaitsParcel} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			b, f := startBench(t)
+			f.ending = start.Ending{Outcome: &execution.Outcome{Kind: execution.Completed, Result: json.RawMessage(`"sent"`)}}
+			wantCompleted(t, b.deliver(fn), `"sent"`)
+			wantEqual(t, "waits", len(f.waits), 0)
+			wantEqual(t, "writes", len(b.steps.writes), 1)
+		})
+	}
+}
+
+// So is one that comes while the wait is recorded, and a step that was answered by
+// another holder meanwhile comes to that answer.
+func TestEndBesideTheRecordOfTheWait(t *testing.T) {
+	t.Parallel()
+	b, f := startBench(t)
+	b.steps.before = func(_ context.Context, w execution.StepWrite) error {
+		if !w.Done {
+			f.ending = start.Ending{Outcome: &execution.Outcome{Kind: execution.Completed, Result: json.RawMessage(`"sent"`)}}
+		}
+		return nil
+	}
+	wantCompleted(t, b.deliver(childOf(1)), `"sent"`)
+	wantEqual(t, "waits", len(f.waits), 1)
+
+	b, f = startBench(t)
+	b.steps.before = func(_ context.Context, w execution.StepWrite) error {
+		if !w.Done {
+			f.ending = start.Ending{Resolved: true}
+			theirs := resultRecord("s", `{"executionId":"child","kind":"completed","result":"theirs"}`)
+			theirs.Attempt = 1
+			b.steps.recs[memKey{"s", 1}] = theirs
+		}
+		return nil
+	}
+	wantCompleted(t, b.deliver(childOf(1)), `"theirs"`)
 }

@@ -57,7 +57,8 @@ func TestWaitIsRecordedOnce(t *testing.T) {
 		wantCompleted(t, b.deliver(fn), `"\"raised\""`)
 
 		again := replay.Earlier{Wait: &replay.Wait{Store: counter}, Attempt: 1}
-		if want := []replay.Earlier{{}, again, again, again}; !reflect.DeepEqual(f.asked, want) {
+		// Asked again once the wait is recorded, and by each delivery after that.
+		if want := []replay.Earlier{{}, again, again, again, again}; !reflect.DeepEqual(f.asked, want) {
 			t.Errorf("asked: got %+v, want %+v", f.asked, want)
 		}
 		want := []execution.StepWrite{
@@ -168,6 +169,45 @@ func TestDrainAndAWait(t *testing.T) {
 	f.raised = true
 	wantHandover(t, b.deliverWith(t.Context(), closed(), asks(f.wait(replay.Wait{}))))
 	wantCompleted(t, b.deliver(asks(f.wait(replay.Wait{}))), `"\"raised\""`)
+}
+
+// Nothing is registered at a store before the wait is recorded, nor when somebody has
+// answered meanwhile; a worker that is about to stop leaves it to another one.
+func TestWaitAtAStoreIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	counter := execution.StoreID{Name: "counter", ID: "x"}
+	cases := []struct {
+		name     string
+		recorded execution.Step // by somebody else
+		drained  bool
+		asked    int
+		check    func(*testing.T, verdict)
+	}{
+		{"recorded", execution.Step{}, false, 2, func(t *testing.T, v verdict) { wantSuspended(t, v, time.Time{}) }},
+		{"recorded, with a drain", execution.Step{}, true, 1, wantHandover},
+		{"answered by somebody", resultRecord("s", `"theirs"`), false, 1, func(t *testing.T, v verdict) { wantCompleted(t, v, `"\"theirs\""`) }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			if c.recorded.Key != "" {
+				b.steps.recs[memKey{"s", 0}] = c.recorded
+			}
+			drain, asked := make(chan struct{}), 0
+			c.check(t, b.deliverWith(t.Context(), drain, asks(func(_ context.Context, earlier replay.Earlier) (replay.Answer, error) {
+				_, recorded := b.steps.get("s", 0)
+				wantEqual(t, "recorded", recorded, asked > 0 || c.recorded.Key != "")
+				wantEqual(t, "told of the wait", earlier.Wait != nil, asked > 0)
+				if asked++; c.drained {
+					close(drain)
+				}
+				return replay.Answer{Wait: &replay.Wait{Store: counter}}, nil
+			})))
+			wantEqual(t, "asked", asked, c.asked)
+			wantEqual(t, "writes", len(b.steps.writes), 1)
+		})
+	}
 }
 
 // Parallel waits are in flight together; the earliest time that one has is the wake's.

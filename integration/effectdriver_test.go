@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast"
+	"github.com/holdfast-io/holdfast/internal/door"
 	"github.com/holdfast-io/holdfast/internal/etcd"
 	"github.com/holdfast-io/holdfast/internal/testetcd"
 	"github.com/holdfast-io/holdfast/pkg/effect"
@@ -107,6 +108,28 @@ func (t *till) worker(f fate) *doomed {
 	return startWorker(t.t, t.harness, f, t.workflow())
 }
 
+// steady starts a worker to which nothing happens, of the workflow or of others, and
+// which no slow machine robs of its leases. It returns what stops it.
+func (t *till) steady(others ...holdfast.WorkerOption) func() {
+	t.t.Helper()
+	c, err := holdfast.Open(t.t.Context(), holdfast.Prefix(keyPrefix), holdfast.Namespace(t.namespace),
+		holdfast.RedeliveryDelay(delayBase, delayBase), holdfast.Internal(door.Config{Store: t.store}))
+	t.must(err)
+	w, err := holdfast.NewWorker(c, append(others, t.workflow(), holdfast.Lease(time.Minute, time.Second))...)
+	t.must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := errors.Join(<-done, c.Close()); err != nil {
+			t.t.Errorf("the end of a worker: %v", err)
+		}
+	})
+	t.t.Cleanup(stop)
+	return stop
+}
+
 // order starts the execution.
 func (t *till) order() holdfast.Handle[any] {
 	t.t.Helper()
@@ -187,7 +210,7 @@ func TestEffectDriver(t *testing.T) {
 }
 
 func driveNew(t *till) {
-	t.worker(immortal)
+	t.steady()
 	t.pays(t.order(), "tea as 0", 1, 0)
 	if r, err := t.effects(nil).Get(t.t.Context(), charge); err != nil || r.Result == nil || string(r.Result.Value) != `"tea as 0"` || r.Settled.Execution != "order" {
 		t.t.Errorf("kept: %+v, %v", r, err)
@@ -196,14 +219,14 @@ func driveNew(t *till) {
 
 func drivePendingNotFound(t *till) {
 	t.pending(`"tea"`)
-	t.worker(immortal)
+	t.steady()
 	t.pays(t.order(), "tea as 0", 1, 1)
 }
 
 func driveSettled(t *till) {
 	t.pending(`"tea"`)
 	t.must(t.effects(nil).Settle(t.t.Context(), charge, "by a webhook"))
-	t.worker(immortal)
+	t.steady()
 	t.pays(t.order(), "by a webhook", 0, 0)
 }
 
@@ -228,7 +251,7 @@ func drivePerform(t *till) {
 		close(started)
 		h := t.order()
 		<-first.died
-		t.worker(immortal)
+		t.steady()
 		t.pays(h, "tea as 0", 1, 1)
 	}
 }
@@ -248,7 +271,7 @@ func driveAfterNotFound(t *till) {
 	close(started)
 	h := t.order()
 	<-first.died
-	t.worker(immortal)
+	t.steady()
 	t.pays(h, "tea as 0", 1, 2)
 }
 
@@ -259,7 +282,7 @@ func driveAfterLookup(t *till) {
 	m := t.worker(fate{at: func(txn *etcd.Txn) bool { return writes(txn, effectKey(t.stage)) }})
 	h := t.order()
 	<-m.died
-	t.worker(immortal)
+	t.steady()
 	t.pays(h, "tea as 0", 0, 2)
 }
 
@@ -269,7 +292,7 @@ func driveAfterSettle(t *till) {
 	m := t.worker(fate{at: func(txn *etcd.Txn) bool { return writes(txn, effectKey(t.stage)) }, applied: true})
 	h := t.order()
 	<-m.died
-	t.worker(immortal)
+	t.steady()
 	t.pays(h, "tea as 0", 1, 1)
 }
 
@@ -278,7 +301,7 @@ func driveAfterResult(t *till) {
 	m := t.worker(fate{at: puts(t.space.Steps()), applied: true})
 	h := t.order()
 	<-m.died
-	t.worker(immortal)
+	t.steady()
 	t.pays(h, "tea as 0", 1, 0)
 }
 
@@ -295,7 +318,7 @@ func driveUnknown(t *till) {
 		}
 		return effect.Found[any]{Status: effect.NotFound}, nil // the truth
 	}
-	t.worker(immortal)
+	t.steady()
 	t.pays(t.order(), "tea as 0", 1, 5)
 	if r := t.get("order"); r.Claims != 7 || r.UnacknowledgedDeliveries != 0 {
 		t.t.Errorf("%d deliveries, of which %d are not acknowledged; want 7 and 0", r.Claims, r.UnacknowledgedDeliveries)
@@ -315,7 +338,7 @@ func driveInvalid(t *till) {
 	} {
 		t := newTill(t.t)
 		spoil(&t.effect)
-		t.worker(immortal)
+		t.steady()
 		t.pays(t.order(), "failed: "+effect.CodeInvalidRequest, 0, 0)
 		t.none(name+": effects", t.space.AllStores())
 		if t.caught.Load() != 2 { // once more on the replay
@@ -328,7 +351,7 @@ func driveInvalid(t *till) {
 // also once the other effect is settled.
 func driveChanged(t *till) {
 	t.pending(`"coffee"`)
-	t.worker(immortal)
+	t.steady()
 	t.pays(t.order(), "failed: "+effect.CodeMismatch, 0, 0)
 	if t.caught.Load() != 2 {
 		t.t.Errorf("the workflow saw %d errors", t.caught.Load())
@@ -345,7 +368,7 @@ func driveUnavailable(t *till) {
 		}
 		return nil
 	}}
-	t.worker(immortal)
+	t.steady()
 	h := t.order()
 	if why := t.released(); !contains(why, effect.CodeUnavailable, "not now") {
 		t.t.Errorf("released because of %s", why)
@@ -381,7 +404,7 @@ func driveMalformed(t *till) {
 		t := newTill(t.t)
 		good := t.effect
 		spoil(t)
-		m := t.worker(immortal)
+		stop := t.steady()
 		h := t.order()
 		if why := t.released(); !contains(why, effect.CodeHandlerInvalid) {
 			t.t.Errorf("%s: released because of %s", name, why)
@@ -390,9 +413,9 @@ func driveMalformed(t *till) {
 		if r, err := t.effects(nil).Get(t.t.Context(), charge); err != nil || r.Result != nil {
 			t.t.Errorf("%s: kept %+v, %v", name, r, err)
 		}
-		m.stop()
+		stop()
 		t.effect, t.lookups = good, 0
-		t.worker(immortal)
+		t.steady()
 		t.pays(h, "tea as 0", 1, 1)
 		if t.caught.Load() != 0 {
 			t.t.Errorf("%s: the workflow has seen an error", name)
@@ -406,7 +429,7 @@ func driveInvariant(t *till) {
 	key := execution.StoreID{Name: "holdfast:effect", ID: charge}
 	_, err := t.stores().Create(t.t.Context(), key, func() ([]byte, error) { return []byte(`{"v":1,"status":"lost"}`), nil })
 	t.must(err)
-	t.worker(immortal)
+	t.steady()
 	h := t.order()
 	if why := t.released(); !contains(why, effect.CodeInvariant, "neither pending nor settled") {
 		t.t.Errorf("released because of %s", why)
@@ -429,7 +452,7 @@ func driveInvariant(t *till) {
 		}
 		return effect.Found[any]{Status: effect.NotFound}, nil
 	}
-	other.worker(immortal)
+	other.steady()
 	h = other.order()
 	if why := other.released(); !contains(why, effect.CodeWaiterMismatch) {
 		t.t.Errorf("released because of %s", why)
@@ -441,7 +464,7 @@ func driveInvariant(t *till) {
 // first result is what the step comes to, and the other one is reported.
 func driveConflict(t *till) {
 	t.performed = func(int) error { return t.effects(nil).Settle(context.Background(), charge, "by a webhook") }
-	t.worker(immortal)
+	t.steady()
 	t.pays(t.order(), "by a webhook", 1, 0)
 	all, err := t.effects(nil).Conflicts(t.t.Context())
 	if err != nil || len(all) != 1 || len(all[0].Reports) != 1 {

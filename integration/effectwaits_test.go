@@ -45,7 +45,7 @@ func effectWaitThenFail(t *till) {
 	m := t.worker(fate{at: puts(t.space.Waiters()), applied: true})
 	h := t.order()
 	<-m.died
-	t.worker(immortal)
+	t.steady()
 	t.pays(h, "tea as 0", 1, 1)
 }
 
@@ -58,7 +58,7 @@ func effectRecordThenFail(t *till) {
 	h := t.order()
 	<-m.died
 	t.none("registrations", t.space.Waiters())
-	t.worker(immortal)
+	t.steady()
 	t.pays(h, "tea as 0", 1, 1)
 }
 
@@ -67,15 +67,15 @@ func effectRecordThenFail(t *till) {
 func effectScheduledWakeOnce(t *till) {
 	t.performed = func(int) error { return errNoAnswer }
 	t.effect.RetryIn = time.Second
-	m := t.worker(immortal)
+	stop := t.steady()
 	h := t.order()
 	t.f.eventually("the wait to be acknowledged", func() bool { return t.f.allSuspended(1) })
 	r := t.get("order")
 	if wait := r.Due.Sub(r.Deliveries[0].Claimed); wait < time.Second || wait > time.Minute {
 		t.t.Errorf("due %v after the first delivery began: %+v", wait, r.Deliveries)
 	}
-	m.stop()
-	t.worker(immortal)
+	stop()
+	t.steady()
 	t.pays(h, "tea as 0", 1, 1)
 	// The first, the one that was asked for, and one after the sleep at the end.
 	if again := t.get("order"); again.Claims != 3 || again.Deliveries[1].Claimed.Before(r.Due) {
@@ -89,7 +89,7 @@ func effectSettleWakesAll(t *till) {
 	t.performed = func(int) error { return errNoAnswer }
 	t.found = func(int) (effect.Found[any], error) { return effect.Found[any]{}, nil }
 	t.effect.RetryIn = time.Hour
-	t.worker(immortal)
+	t.steady()
 	var all []holdfast.Handle[any]
 	for i := range many {
 		h, err := t.workflow().Start(t.t.Context(), t.f.client, 0, holdfast.WithID(fmt.Sprint(i)))
@@ -138,7 +138,7 @@ func effectClientFails(t *till) {
 			failed = true
 			return fmt.Errorf("%w: not now", etcd.ErrPermission)
 		}}
-		t.worker(immortal)
+		t.steady()
 		h := t.order()
 		if why := t.released(); !contains(why, effect.CodeUnavailable, "not now") {
 			t.t.Errorf("%s: released because of %s", name, why)
@@ -208,7 +208,7 @@ func effectValidValues(t *till) {
 		})
 		t.must(err)
 	}
-	startWorker(t.t, t.harness, immortal, w)
+	t.steady(w)
 	for _, pending := range []bool{false, true} {
 		h, err := w.Start(t.t.Context(), t.f.client, pending)
 		t.must(err)
@@ -236,12 +236,12 @@ func effectInvalidValues(t *till) {
 	} {
 		asked := newTill(t.t)
 		asked.effect.Input = v
-		asked.worker(immortal)
+		asked.steady()
 		asked.pays(asked.order(), "failed: "+effect.CodeInvalidRequest, 0, 0)
 
 		said := newTill(t.t)
 		said.effect.Perform = func(context.Context, any, string) (any, error) { return v, nil }
-		said.worker(immortal)
+		said.steady()
 		said.order()
 		if why := said.released(); !contains(why, effect.CodeHandlerInvalid) {
 			t.t.Errorf("%s: released because of %s", name, why)
@@ -258,7 +258,7 @@ func effectInvalidValues(t *till) {
 func effectStaysUnfinished(t *till) {
 	t.performed = func(int) error { return errNoAnswer }
 	t.found = func(n int) (effect.Found[any], error) { return effect.Found[any]{}, nil }
-	t.worker(immortal)
+	t.steady()
 	h := t.order()
 	for range 3 {
 		lookups := t.lookupsSoFar()

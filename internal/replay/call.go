@@ -27,7 +27,8 @@ type Call struct {
 	// be redelivered, with nothing recorded. A result that arrives after ctx has ended
 	// is offered to etcd; an error that does is not, since that is what it may be of.
 	//
-	// Run may be called more than once, in one delivery and in many.
+	// Run may be called more than once, in one delivery and in many. Those calls come
+	// one after the other.
 	Run func(ctx context.Context, earlier Earlier) (Answer, error)
 
 	// Accept decodes the result as it is recorded, before Do returns. An error says
@@ -53,23 +54,26 @@ type Answer struct {
 	Result json.RawMessage
 
 	// Wait, unless nil, says that there is no result yet. It is recorded, unless an
-	// earlier one is, and the delivery is suspended. If it is the first one, and names a
-	// store, Run is called once more before that, to register there: a registration that
-	// no record tells of could be left behind for ever.
+	// earlier one is, and the delivery is suspended. But the first one that names a
+	// store is recorded, and then Run is called again at once, to register there. Before
+	// that it must not: what ends an execution, or a run, finds the registrations by the
+	// records, and one that no record tells of would be left behind.
 	Wait *Wait
 
 	// Waiter is the store at which the call is registered: the registration is deleted
 	// in the transaction that records the result, or the error beside which Run
 	// returns the answer. Default: the store of the recorded wait, if there is one.
 	Waiter *execution.StoreID
+
 	// Event is applied with the result, or with the error beside which Run returns the
 	// answer: see [execution.StepWrite]. If it is gone by then, Run is called again.
 	// Default: none.
 	Event *execution.AppliedEvent
 }
 
-// A Wait is what a call waits for. Whoever returns one has seen to it that the
-// execution is woken when it may be over; the engine sees to its times alone.
+// A Wait is what a call waits for. Whoever returns one that is recorded already, or that
+// names no store, has seen to it that the execution is woken when it may be over; the
+// engine sees to its times alone.
 type Wait struct {
 	// Until is when the execution is to be delivered at the latest; zero: the wait has
 	// no time of its own. It is recorded in whole milliseconds, rounded up, and once:
@@ -80,6 +84,6 @@ type Wait struct {
 	// is not recorded: each delivery that comes to wait names its own.
 	Wake time.Time
 
-	// Store is where the call is registered; zero: nowhere.
+	// Store is where the call is registered, once the wait is recorded; zero: nowhere.
 	Store execution.StoreID
 }

@@ -116,7 +116,7 @@ func (m *Message) complete() (*sending, error) {
 	if err := (execution.AppliedEvent{Name: m.Name, ID: m.ID}).Validate(); err != nil {
 		return nil, err
 	}
-	if m.Payload == nil {
+	if len(m.Payload) == 0 {
 		m.Payload = json.RawMessage("null")
 	}
 	payload, digest, err := stored(m.Payload)

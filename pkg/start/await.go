@@ -71,7 +71,8 @@ type Ending struct {
 }
 
 // Await returns what the execution came to, or registers the step that waits for its
-// end, unless the step's answer is recorded.
+// end, unless the step's answer is recorded. The step's wait is recorded before: a
+// registration that no record tells of could be left behind for ever.
 //
 //	compare  state as read, which has not ended; epoch; the step's execution is there, in
 //	         its run, and is not being deleted; the step's answer is not there
