@@ -113,8 +113,8 @@ func (r *run) ask(what string, call replay.Call, earlier replay.Earlier) (execut
 		return execution.Step{}, ErrSuspended
 	}
 	answer, _ := value.(replay.Answer)
-	w := execution.StepWrite{Key: call.Name, Attempt: earlier.Attempt, Done: true, Waiter: answer.Waiter, Event: answer.Event}
-	if w.Waiter == nil && earlier.Wait != nil {
+	w := execution.StepWrite{Key: call.Name, Attempt: earlier.Attempt, Done: true, Event: answer.Event}
+	if earlier.Wait != nil {
 		w.Waiter = where(*earlier.Wait)
 	}
 	switch {

@@ -122,7 +122,7 @@ func newClient(ctx context.Context, cfg clientConfig, conn etcd.Store, space key
 	if err != nil {
 		return nil, err
 	}
-	c.stores = store.NewClient(c.protocol)
+	c.stores = stores.NewAccess(c.protocol)
 	if c.events, err = event.New(event.Config{Store: conn, Space: space, Executions: c.executions}); err != nil {
 		return nil, err
 	}

@@ -4,9 +4,10 @@
 //
 // [Define] makes a workflow of a Go function; its value is the registration for
 // [NewWorker] and the typed stub by which callers start executions. Inside, [Step]
-// runs and records one unit of work, [Sleep] waits without holding anything, [Start] and
-// [Child] start other workflows, and wait for them in the same way, and [Fence] gives a
-// step the idempotency key and the fencing token to pass on.
+// runs and records one unit of work, [Sleep] and [Await] wait, for a time and for an
+// event, without holding anything, [Start] and [Child] start other workflows, and wait
+// for them in the same way, and [Fence] gives a step the idempotency key and the fencing
+// token to pass on.
 //
 // # What it guarantees
 //
@@ -19,6 +20,8 @@
 //     writes. A worker that was frozen can record nothing and ends.
 //   - A waiting execution holds no goroutine and no lease.
 //   - A step that starts another execution starts one, whatever dies in between.
+//   - An event that [Client.Send] has sent is given to one [Await], in the order of
+//     arrival.
 //
 // # What it does not guarantee
 //
@@ -35,7 +38,7 @@
 // # Clocks
 //
 // Clocks decide when a delivery may begin: when a sleep or a backoff is over, when
-// a dead worker's lease has expired. No clock decides whose write counts.
+// a dead worker's lease has expired; and when an execution with a [Timeout] fails. No clock decides whose write counts.
 //
 // # How a delivery ends
 //

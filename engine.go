@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/holdfast-io/holdfast/internal/door"
+	"github.com/holdfast-io/holdfast/internal/stores"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 	"github.com/holdfast-io/holdfast/pkg/store"
 )
@@ -59,7 +60,7 @@ func (e *engine) deliver(ctx context.Context, d execution.Delivery, drain <-chan
 		defer stop()
 		ctx = timed
 	}
-	work, cancel := context.WithCancel(store.NewContext(ctx, e.stores))
+	work, cancel := context.WithCancel(stores.NewContext(ctx, e.stores))
 	defer cancel()
 	r := &run{
 		engine: e, lease: d.Lease, workflow: d.Workflow, deadline: d.Deadline,

@@ -69,6 +69,10 @@ func (e *FailedError) Error() string {
 // Cancelled says whether the execution failed because somebody cancelled it.
 func (e *FailedError) Cancelled() bool { return e.Code == execution.CodeCancelled }
 
+// TimedOut says whether the execution failed since it came to its deadline: see
+// [Timeout].
+func (e *FailedError) TimedOut() bool { return e.Code == execution.CodeTimeout }
+
 // A PermanentError marks an error as one that no retry can mend. [Permanent]
 // makes it.
 type PermanentError struct{ Err error }

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
 
-// Forever, as the time of an [Await], sets no deadline.
+// Forever is no deadline, as the time of an [Await].
 const Forever time.Duration = math.MaxInt64
 
 // ErrNoEvent is what the error of an [Await] is whose deadline has passed. It is a

@@ -84,6 +84,8 @@ type bench struct {
 	logs   *observer.ObservedLogs
 	params json.RawMessage
 	token  execution.Token
+	// deadline is the execution's; zero: none.
+	deadline time.Time
 
 	mu     sync.Mutex
 	events []execution.Event
@@ -120,7 +122,7 @@ func (b *bench) run(ctx context.Context, drain <-chan struct{}, def definition) 
 	b.token++
 	return b.engine.deliver(ctx, execution.Delivery{
 		Lease:    execution.Lease{ID: "order-42", Token: b.token, Incarnation: 7},
-		Workflow: def.Name(), Params: b.params, First: b.token == 101,
+		Workflow: def.Name(), Params: b.params, First: b.token == 101, Deadline: b.deadline,
 	}, drain)
 }
 

@@ -31,10 +31,10 @@ const (
 // workflow's function makes of it. Once set it stays set.
 type latch struct {
 	level    level
-	wake     time.Time // suspended: the earliest time that any step waits for; zero: none has a time
-	handover bool      // suspended: at once, elsewhere
+	wake     time.Time        // suspended: the earliest time that any step waits for; zero: none has a time
+	handover bool             // suspended: at once, elsewhere
 	failure  *execution.Error // misused, timedOut
-	err      error // broken
+	err      error            // broken
 }
 
 func (l *latch) set() bool { return l.level != open }

@@ -36,7 +36,7 @@ type run struct {
 	// what user code gets: ctx, ended with the delivery.
 	ctx, work context.Context //nolint:containedctx // both end with the delivery, as the run does
 	drain     <-chan struct{}
-	deadline  time.Time // of the execution; zero: none
+	deadline  time.Time                 // of the execution; zero: none
 	recorded  map[string]execution.Step // the latest attempt of each key; read only
 
 	inFlight sync.WaitGroup // calls of Step, Sleep and Do; Add only under mu while !closed

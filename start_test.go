@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-io/holdfast"
 	"github.com/holdfast-io/holdfast/pkg/execution"
@@ -90,7 +91,9 @@ func (e codedError) Code() string  { return e.code }
 func eventuallyHas(t *testing.T, c *holdfast.Client, id string) {
 	t.Helper()
 	ctx := bounded(t)
-	for {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for ; ; <-tick.C {
 		_, err := c.Get(ctx, id)
 		switch {
 		case err == nil:

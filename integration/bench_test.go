@@ -20,6 +20,52 @@ func BenchmarkAdmit(b *testing.B) {
 	e.report(b)
 }
 
+// BenchmarkAdmitMany admits 10,000 executions in each call.
+func BenchmarkAdmitMany(b *testing.B) {
+	const batch = 10_000
+	e := newEngine(b)
+	e.counts.Reset()
+	b.ResetTimer()
+	for done := 0; done < b.N; done += batch {
+		e.admitMany(b, fmt.Sprint("x", done, "/"), min(b.N-done, batch))
+	}
+	e.report(b)
+}
+
+// BenchmarkSend sends events to one execution that runs.
+func BenchmarkSend(b *testing.B) {
+	e := newEngine(b)
+	e.admit(b, "x", 1)
+	d := e.claim(b, 1)[0]
+	e.counts.Reset()
+	b.ResetTimer()
+	for range b.N {
+		e.send(b, d.ID)
+	}
+	e.report(b)
+}
+
+// BenchmarkReceive applies events, of which up to 1,000 are pending.
+func BenchmarkReceive(b *testing.B) {
+	const pending = 1000
+	e := newEngine(b)
+	e.admit(b, "x", 1)
+	d := e.claim(b, 1)[0]
+	b.ResetTimer()
+	for done := 0; done < b.N; done += pending {
+		n := min(b.N-done, pending)
+		b.StopTimer()
+		before := e.counts.Total()
+		for range n {
+			e.send(b, d.ID)
+		}
+		sending := e.counts.Total() - before
+		b.StartTimer()
+		e.receive(b, d, n)
+		b.ReportMetric(float64(e.counts.Total()-before-sending)/float64(n), "requests/op")
+	}
+}
+
 // BenchmarkClaim claims one at a time, or as many as a dispatcher has free slots.
 func BenchmarkClaim(b *testing.B) {
 	for _, batch := range []int{1, 64} {

@@ -238,37 +238,35 @@ const (
 	familyChildren = 10
 )
 
-func init() {
-	trades["family"] = func(func(string, ...any)) []holdfast.WorkerOption {
-		member := holdfast.Define("member", func(ctx holdfast.Context, n int) (int, error) {
-			if n%3 == 0 {
-				if err := holdfast.Sleep(ctx, "sleep", time.Second); err != nil {
-					return 0, err
-				}
+func familyTrade(_ say) []holdfast.WorkerOption {
+	member := holdfast.Define("member", func(ctx holdfast.Context, n int) (int, error) {
+		if n%3 == 0 {
+			if err := holdfast.Sleep(ctx, "sleep", time.Second); err != nil {
+				return 0, err
 			}
-			return n, nil
-		})
-		family := holdfast.Define("family", func(ctx holdfast.Context, _ int) (int, error) {
-			var members []holdfast.Started[int]
-			for i := range familyChildren {
-				m, err := holdfast.Start(ctx, "start-"+strconv.Itoa(i), member, i)
-				if err != nil {
-					return 0, err
-				}
-				members = append(members, m)
+		}
+		return n, nil
+	})
+	family := holdfast.Define("family", func(ctx holdfast.Context, _ int) (int, error) {
+		var members []holdfast.Started[int]
+		for i := range familyChildren {
+			m, err := holdfast.Start(ctx, "start-"+strconv.Itoa(i), member, i)
+			if err != nil {
+				return 0, err
 			}
-			sum := 0
-			for i, m := range members {
-				n, err := m.Await(ctx, "wait-"+strconv.Itoa(i))
-				if err != nil {
-					return 0, err
-				}
-				sum += n
+			members = append(members, m)
+		}
+		sum := 0
+		for i, m := range members {
+			n, err := m.Await(ctx, "wait-"+strconv.Itoa(i))
+			if err != nil {
+				return 0, err
 			}
-			return sum, nil
-		})
-		return []holdfast.WorkerOption{family, member}
-	}
+			sum += n
+		}
+		return sum, nil
+	})
+	return []holdfast.WorkerOption{family, member}
 }
 
 // TestChildrenUnderKills: parents start ten children each and wait for them, while

@@ -23,26 +23,24 @@ const (
 
 var counter = store.Define[int]("counter")
 
-func init() {
-	trades["counter"] = func(say func(string, ...any)) []holdfast.WorkerOption {
-		return []holdfast.WorkerOption{holdfast.Define("count", func(ctx holdfast.Context, _ int) (int, error) {
-			for i := range counterSteps {
-				tries := 0
-				_, err := store.Update(ctx, fmt.Sprintf("add-%d", i), counter.At("shared"), func(n *int) error {
-					tries++
-					*n++
-					return nil
-				})
-				if tries > 1 {
-					say("tries %d", tries)
-				}
-				if err != nil {
-					return 0, err
-				}
+func counterTrade(say say) []holdfast.WorkerOption {
+	return []holdfast.WorkerOption{holdfast.Define("count", func(ctx holdfast.Context, _ int) (int, error) {
+		for i := range counterSteps {
+			tries := 0
+			_, err := store.Update(ctx, fmt.Sprintf("add-%d", i), counter.At("shared"), func(n *int) error {
+				tries++
+				*n++
+				return nil
+			})
+			if tries > 1 {
+				say("tries %d", tries)
 			}
-			return counterSteps, nil
-		})}
-	}
+			if err != nil {
+				return 0, err
+			}
+		}
+		return counterSteps, nil
+	})}
 }
 
 // TestCounterUnderKills: 50 executions each add 1 to one store 100 times, while

@@ -45,7 +45,7 @@ func (s *stage) effects(hook *testetcd.Hook) *effect.Client {
 		return d.RequestWake(ctx, step.Execution, time.Now())
 	}})
 	s.must(err)
-	d.stores = store.NewClient(protocol)
+	d.stores = stores.NewAccess(protocol)
 	return effect.NewClient(d)
 }
 

@@ -180,7 +180,7 @@ func effectValidValues(t *till) {
 		body{"name": "Error", "message": "no", "code": effect.CodeDeclined, "stack": "at x"},
 		body{"declined": body{"message": "no", "code": "NO"}},
 		body{"value": 1.0, "status": "pending"},
-		strings.Repeat("x", effect.MaxResultBytes-2),
+		strings.Repeat("<", effect.MaxResultBytes-2),
 	}
 	echo := func(_ context.Context, in any, _ string) (any, error) { return in, nil }
 	find := func(_ context.Context, in any, _ string) (effect.Found[any], error) {

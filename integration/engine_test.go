@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/internal/testetcd"
+	inbox "github.com/holdfast-io/holdfast/pkg/event"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 	"github.com/holdfast-io/holdfast/pkg/heap"
 	"github.com/holdfast-io/holdfast/pkg/leasing"
@@ -18,6 +19,7 @@ type engine struct {
 	executions *leasing.Client
 	holder     *leasing.Holder
 	steps      *heap.Client
+	events     *inbox.Client
 	counts     *testetcd.Counts
 }
 
@@ -31,6 +33,9 @@ func newEngine(tb testing.TB) *engine {
 		tb.Fatal(err)
 	}
 	if e.steps, err = heap.New(heap.Config{Store: store, Space: space}); err != nil {
+		tb.Fatal(err)
+	}
+	if e.events, err = inbox.New(inbox.Config{Store: store, Space: space, Executions: e.executions}); err != nil {
 		tb.Fatal(err)
 	}
 	e.holder, err = e.executions.NewHolder(leasing.HolderConfig{Duration: time.Minute, Queues: []string{"w"}, Workflows: []string{"w"}})
@@ -50,6 +55,64 @@ func (e *engine) admit(tb testing.TB, prefix string, n int) {
 	for i := range n {
 		req := execution.AdmitRequest{ID: execution.ID(fmt.Sprint(prefix, i)), Workflow: "w", Params: json.RawMessage(`{"amount":1}`)}
 		if _, err := e.executions.Admit(tb.Context(), req); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// expect demands so many requests since the last time.
+func (e *engine) expect(tb testing.TB, what string, writes, reads int64) {
+	tb.Helper()
+	c := e.counts
+	gotReads := c.Reads.Load() + c.Gets.Load()
+	if got := c.Txns.Load() - c.Reads.Load(); got != writes || gotReads != reads || c.Total() != writes+reads {
+		tb.Errorf("%s: %v; want %d writing transactions and %d reads", what, c, writes, reads)
+	}
+	c.Reset()
+}
+
+// admitMany admits n executions in one call.
+func (e *engine) admitMany(tb testing.TB, prefix string, n int) {
+	tb.Helper()
+	reqs := make([]execution.AdmitRequest, n)
+	for i := range reqs {
+		reqs[i] = execution.AdmitRequest{ID: execution.ID(fmt.Sprint(prefix, i)), Workflow: "w", Params: json.RawMessage(`{"amount":1}`)}
+	}
+	answers, err := e.executions.AdmitMany(tb.Context(), reqs)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, a := range answers {
+		if a.Err != nil || a.Existing {
+			tb.Fatalf("%+v", a)
+		}
+	}
+}
+
+// send sends an event of 256 bytes to the execution.
+func (e *engine) send(tb testing.TB, id execution.ID) {
+	tb.Helper()
+	if _, err := e.events.Send(tb.Context(), inbox.Message{Execution: id, Name: "item", Payload: response}); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// receive lets steps apply n pending events, as a delivery does: it lists them once, and
+// reads and applies one after the other.
+func (e *engine) receive(tb testing.TB, d execution.Delivery, n int) {
+	tb.Helper()
+	box := inbox.Inbox{Execution: d.ID, Incarnation: d.Incarnation, Name: "item"}
+	ids, err := e.events.List(tb.Context(), box)
+	if err != nil || len(ids) < n {
+		tb.Fatalf("%d events, %v; want at least %d", len(ids), err, n)
+	}
+	for _, id := range ids[:n] {
+		p, there, err := e.events.Read(tb.Context(), box, id)
+		if err != nil || !there {
+			tb.Fatalf("event %q: %t, %v", id, there, err)
+		}
+		w := execution.StepWrite{Key: id, Done: true, Response: p.Payload, Event: &p.Event}
+		if _, err := e.steps.WriteStep(tb.Context(), d.Lease, w); err != nil {
 			tb.Fatal(err)
 		}
 	}

@@ -23,6 +23,7 @@ func TestField(t *testing.T) {
 		run  trace
 	}{
 		{"B77", fieldDeletedExecutionComesBack},
+		{"B83", fieldEffectWithUnknownOutcome},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

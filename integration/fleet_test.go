@@ -22,9 +22,18 @@ import (
 // others are the endpoint, the namespace, the name and the trade.
 const workerCommand = "worker-process"
 
-// trades are what worker processes can be started for. Each makes what a worker runs;
-// say is a line to the test.
-var trades = map[string]func(say func(format string, args ...any)) []holdfast.WorkerOption{}
+// A say is how a worker says a line to the test.
+type say func(format string, args ...any)
+
+// trades are what worker processes can be started for. Each makes what a worker runs.
+var trades = map[string]func(say) []holdfast.WorkerOption{
+	"charge":  chargeTrade,
+	"counter": counterTrade,
+	"family":  familyTrade,
+	"pass":    passTrade,
+	"race":    raceTrade,
+	"sort":    sortTrade,
+}
 
 // The lease of worker processes: they are killed often.
 const (
@@ -46,13 +55,13 @@ func runWorker(args []string) error {
 		return err
 	}
 	defer c.Close()
-	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
-	parts := append(trades[args[3]](say), holdfast.Name(args[2]), holdfast.Lease(fleetLease, fleetRenew))
+	tell := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+	parts := append(trades[args[3]](tell), holdfast.Name(args[2]), holdfast.Lease(fleetLease, fleetRenew))
 	w, err := holdfast.NewWorker(c, parts...)
 	if err != nil {
 		return err
 	}
-	say("ready")
+	tell("ready")
 	return w.Run(ctx)
 }
 

@@ -15,12 +15,7 @@ func TestRequestsPerOperation(t *testing.T) {
 	e.counts.Reset()
 	expect := func(what string, writes, reads int64) {
 		t.Helper()
-		c := e.counts
-		gotReads := c.Reads.Load() + c.Gets.Load()
-		if got := c.Txns.Load() - c.Reads.Load(); got != writes || gotReads != reads || c.Total() != writes+reads {
-			t.Errorf("%s: %v; want %d writing transactions and %d reads", what, c, writes, reads)
-		}
-		c.Reset()
+		e.expect(t, what, writes, reads)
 	}
 	e.admit(t, "x", 64)
 	expect("64 admissions", 64, 0)
@@ -68,6 +63,26 @@ func TestRequestsPerOperation(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("a suspension in a later run", 1, 0)
+}
+
+// What many executions and many events cost.
+func TestRequestsOfMany(t *testing.T) {
+	e := newEngine(t)
+	e.counts.Reset()
+	e.admitMany(t, "x", 10_000)
+	e.expect(t, "10,000 admissions at once", 81, 0)
+	d := e.claim(t, 1)[0]
+	e.counts.Reset()
+	for range 1000 {
+		e.send(t, d.ID)
+	}
+	e.expect(t, "1,000 events", 1000, 1000)
+	e.receive(t, d, 100)
+	e.expect(t, "applying 100 of 1,000 events", 100, 101)
+	if _, err := e.executions.Get(t.Context(), d.ID); err != nil {
+		t.Fatal(err)
+	}
+	e.expect(t, "a look at it", 0, 2)
 }
 
 // Renewals write nothing: an idle dispatcher leaves etcd's revision alone.

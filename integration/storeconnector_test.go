@@ -140,7 +140,7 @@ func foreign(id execution.ID) execution.StepID { return execution.StepID{Executi
 
 // handle returns the typed handle to a store.
 func (s *shelf) handle(id execution.StoreID) store.Handle[box] {
-	return boxes.At(id.ID).On(store.NewClient(s.Client))
+	return boxes.At(id.ID).On(stores.NewAccess(s.Client))
 }
 
 func (s *shelf) create(id execution.StoreID, state string) stores.Snapshot {

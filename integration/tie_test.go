@@ -40,10 +40,8 @@ var raceFlag = holdfast.Define("race", func(ctx holdfast.Context, r Race) (Seen,
 	return Seen{First: first, Again: matched}, nil
 })
 
-func init() {
-	trades["race"] = func(func(string, ...any)) []holdfast.WorkerOption {
-		return []holdfast.WorkerOption{raceFlag, holdfast.Concurrency(256)}
-	}
+func raceTrade(_ say) []holdfast.WorkerOption {
+	return []holdfast.WorkerOption{raceFlag, holdfast.Concurrency(256)}
 }
 
 // TestMatchAndDeadlineTie: a flag is raised at the very instant of the deadline, a

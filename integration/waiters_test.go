@@ -32,10 +32,8 @@ var passGate = holdfast.Define("pass", func(ctx holdfast.Context, _ int) (int, e
 	return 0, err
 })
 
-func init() {
-	trades["pass"] = func(func(string, ...any)) []holdfast.WorkerOption {
-		return []holdfast.WorkerOption{passGate, holdfast.Concurrency(128)}
-	}
+func passTrade(_ say) []holdfast.WorkerOption {
+	return []holdfast.WorkerOption{passGate, holdfast.Concurrency(128)}
 }
 
 // runOpener updates the gate. When it has made so many transactions it says so and

@@ -92,7 +92,7 @@ func root(exit *exit) *cobra.Command {
 		SilenceErrors: true,
 	}
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(demoCommand(exit), runCommand(), providerCommand(), submitCommand(), getCommand(), listCommand(), removeCommand())
+	cmd.AddCommand(demoCommand(exit), runCommand(), providerCommand(), submitCommand(), getCommand(), listCommand(), removeCommand(), conflictsCommand())
 	return cmd
 }
 

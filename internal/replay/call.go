@@ -60,11 +60,6 @@ type Answer struct {
 	// records, and one that no record tells of would be left behind.
 	Wait *Wait
 
-	// Waiter is the store at which the call is registered: the registration is deleted
-	// in the transaction that records the result, or the error beside which Run
-	// returns the answer. Default: the store of the recorded wait, if there is one.
-	Waiter *execution.StoreID
-
 	// Event is applied with the result, or with the error beside which Run returns the
 	// answer: see [execution.StepWrite]. If it is gone by then, Run is called again.
 	// Default: none.
@@ -84,6 +79,7 @@ type Wait struct {
 	// is not recorded: each delivery that comes to wait names its own.
 	Wake time.Time
 
-	// Store is where the call is registered, once the wait is recorded; zero: nowhere.
+	// Store is where the call is registered once the wait is recorded; zero: nowhere.
+	// The registration is deleted in the transaction that records the call's answer.
 	Store execution.StoreID
 }

@@ -30,7 +30,8 @@ type Result struct {
 // Update applies change to the store. It calls it with what the store holds and
 // commits what it returns; if somebody commits in between it calls it again. A nil
 // mutation changes nothing and leaves no receipt. With a step id the mutation is
-// applied once (I10): if there is a receipt, change is not called.
+// applied once (I10): if there is a receipt, change is not called. It must not call
+// the client for the same store, whose turn it has.
 //
 // A store that does not exist gives a [*NotFoundError]; a state or result that is not
 // JSON or too large an [*execution.InvalidError] (with a step of the engine a result

@@ -19,8 +19,8 @@ type PendingWake struct {
 	Event []byte // as it was registered, byte for byte
 }
 
-// Pending returns every wake that waits to be pulled, after it has told all changes
-// that nobody has told yet.
+// Pending returns every wake that waits to be pulled, after it has told the changes that
+// nobody has told yet. Wakes of a store whose changes can't be told just now come later.
 func (c *Client) Pending(ctx context.Context) ([]PendingWake, error) {
 	if err := c.drainAll(ctx, c.cfg.Space.AllChanges()); err != nil {
 		return nil, err
@@ -48,7 +48,8 @@ func (c *Client) Pending(ctx context.Context) ([]PendingWake, error) {
 	return wakes, nil
 }
 
-// drainAll drains every store of which there is a key in the span.
+// drainAll drains every store of which there is a key in the span. One that can't be
+// drained now keeps its wakes, and hinders no other.
 func (c *Client) drainAll(ctx context.Context, span keyspace.Span) error {
 	var keys []execution.StoreID
 	err := c.pages(ctx, etcd.Get{Key: span.Start, End: span.End, Limit: pageKeys, KeysOnly: true}, func(kvs []etcd.KV) error {
@@ -68,9 +69,7 @@ func (c *Client) drainAll(ctx context.Context, span keyspace.Span) error {
 		return fmt.Errorf("look for changes to tell: %w", err)
 	}
 	for _, key := range keys {
-		if err := c.Drain(ctx, key); err != nil {
-			return err
-		}
+		c.drainNow(ctx, key)
 	}
 	return nil
 }

@@ -7,8 +7,10 @@ import (
 	"testing"
 
 	"github.com/holdfast-io/holdfast/internal/etcd"
+	"github.com/holdfast-io/holdfast/internal/keyspace"
 	"github.com/holdfast-io/holdfast/internal/record"
 	"github.com/holdfast-io/holdfast/internal/stores"
+	"github.com/holdfast-io/holdfast/internal/testetcd"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
 
@@ -156,4 +158,30 @@ func TestWakesOfADeletedStoreAreGone(t *testing.T) {
 		t.Fatalf("got %+v", wakes)
 	}
 	b.must(b.AckWake(t.Context(), first[0].ID))
+}
+
+// A store whose changes can't be told just now hinders no wake of another one.
+func TestPendingWakesOfOtherStores(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	stuck, well := execution.StoreID{Name: "a", ID: "stuck"}, execution.StoreID{Name: "a", ID: "well"}
+	for _, key := range []execution.StoreID{stuck, well} {
+		b.create(key, "0")
+		b.wait(step("x"), key, `"`+key.ID+`"`)
+		b.commitAndDie(key)
+	}
+	changes := b.space.ChangesOf(keyspace.StoreKey(stuck))
+	client := b.peer(&testetcd.Hook{Store: b.store, BeforeGet: func(get etcd.Get) error {
+		if get.Key == changes.Start {
+			return etcd.ErrPermission
+		}
+		return nil
+	}})
+	wakes, err := client.Pending(t.Context())
+	if err != nil || len(wakes) != 1 || string(wakes[0].Event) != `"well"` {
+		t.Errorf("got %v, %v; want the wake of the store that is well", wakes, err)
+	}
+	if wakes := b.pending(); len(wakes) != 2 {
+		t.Errorf("%d wakes later, want 2", len(wakes))
+	}
 }

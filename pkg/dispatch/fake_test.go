@@ -33,6 +33,7 @@ type fakeHolder struct {
 	ended     map[execution.ID]string
 	forgotten []execution.ID
 	closed    bool
+	deadline  map[execution.ID]time.Time
 
 	due     func(time.Time)
 	evicted func(*execution.LostError)
@@ -52,7 +53,7 @@ func (f *fakeHolder) Claim(_ context.Context, limit int) (ds []execution.Deliver
 	n := min(limit, len(f.queue))
 	for _, id := range f.queue[:n] {
 		f.token++
-		ds = append(ds, execution.Delivery{Lease: execution.Lease{ID: id, Token: f.token}, Workflow: "w"})
+		ds = append(ds, execution.Delivery{Lease: execution.Lease{ID: id, Token: f.token}, Workflow: "w", Deadline: f.deadline[id]})
 	}
 	f.queue = f.queue[n:]
 	return ds, next, nil

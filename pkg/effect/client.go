@@ -34,7 +34,7 @@ func NewClient(engine Engine) *Client {
 	if engine == nil {
 		return &Client{bad: errors.New("effect: the client is nil; make one with holdfast.Open")}
 	}
-	protocol, err := store.Protocol(engine.Stores())
+	protocol, err := stores.Of(engine.Stores())
 	return &Client{protocol: protocol, wake: engine.Wake, bad: err}
 }
 

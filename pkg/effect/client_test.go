@@ -13,13 +13,12 @@ import (
 	"github.com/holdfast-io/holdfast/internal/stores"
 	"github.com/holdfast-io/holdfast/pkg/effect"
 	"github.com/holdfast-io/holdfast/pkg/execution"
-	"github.com/holdfast-io/holdfast/pkg/store"
 )
 
 // protocol returns the client of the stores, as they are.
 func protocol(t *testing.T, env *holdfasttest.Env) *stores.Client {
 	t.Helper()
-	c, err := store.Protocol(env.Client().Stores())
+	c, err := stores.Of(env.Client().Stores())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +134,7 @@ func TestReportsAreBounded(t *testing.T) {
 				}
 			}
 		}
-		for i := range 3 {
+		for i := range 4 {
 			_ = effects.Settle(ctx, "large", fmt.Sprint(i)+large[1:])
 		}
 		all, err := effects.Conflicts(ctx)
@@ -147,7 +146,7 @@ func TestReportsAreBounded(t *testing.T) {
 			t.Errorf("%d reports, %d omitted", len(many.Reports), many.Omitted)
 		}
 		for i, r := range all[0].Reports {
-			if kept := r.Result.Value != nil; kept != (i < 2) || len(r.SHA256) != 64 {
+			if kept := r.Result.Value != nil; kept != (i < 3) || len(r.SHA256) != 64 {
 				t.Errorf("report %d: kept %t, digest %q", i, kept, r.SHA256)
 			}
 		}
@@ -166,7 +165,7 @@ func TestClientRefuses(t *testing.T) {
 			"no such effect to decline": {effects.Decline(ctx, "none", errReset), `settle: effect "none": not found`},
 			"id":                        {effects.Settle(ctx, "\x00", 1), `settle: store id "\x00" holds a NUL`},
 			"value":                     {effects.Settle(ctx, "charge", make(chan int)), `settle effect "charge": result "chan int" can't be encoded as JSON: json: unsupported type: chan int`},
-			"text":                      {effects.Settle(ctx, "charge", strings.Repeat("x", effect.MaxResultBytes)), `result "string" is too large: 262146 bytes, the limit is 262144`},
+			"text":                      {effects.Settle(ctx, "charge", strings.Repeat("x", effect.MaxResultBytes)), `result "string" is too large: 163842 bytes, the limit is 163840`},
 			"no refusal":                {effects.Decline(ctx, "charge", nil), `refusal "" is nil; pass the error that says why the effect is not done`},
 			"result":                    {effects.SettleAs(ctx, execution.StepID{}, "charge", effect.Result{}), `result "charge" must be a value or a refusal`},
 		} {

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/internal/replay"
+	"github.com/holdfast-io/holdfast/internal/stores"
 	"github.com/holdfast-io/holdfast/pkg/execution"
-	"github.com/holdfast-io/holdfast/pkg/store"
 )
 
 // settleBound is how long a settlement may go on once its delivery has ended: what the
 // provider has said is worth keeping.
-const settleBound = 5 * time.Second
+const settleBound = 10 * time.Second
 
 // A job is one call of Run.
 type job struct {
@@ -29,7 +29,7 @@ type job struct {
 }
 
 func newJob(ctx replay.Context, step string) *job {
-	protocol, err := store.ProtocolOf(ctx)
+	protocol, err := stores.FromContext(ctx)
 	lease := ctx.Delivery().Lease()
 	return &job{
 		client:   &Client{protocol: protocol, bad: err},
@@ -160,7 +160,7 @@ func unsettled(ctx context.Context, id, callback string, status Status, err erro
 	switch {
 	case refused:
 		return asked{result: new(refusalOf(declined.Err))}, nil
-	case err != nil && ctx.Err() != nil: // it may be of that
+	case err != nil && ctx.Err() != nil || lost(ctx, err): // the delivery ends; the error may be of that
 		return asked{}, err
 	case err != nil:
 		return asked{why: callback + ": " + err.Error()}, nil //nolint:nilerr // it is why nobody knows
@@ -168,6 +168,14 @@ func unsettled(ctx context.Context, id, callback string, status Status, err erro
 		return asked{}, &Error{Effect: id, Why: CodeHandlerInvalid, Reason: fmt.Sprintf("%s returned status %d, which there is not", callback, status)}
 	}
 	return asked{why: callback + ": unknown"}, nil
+}
+
+// lost says whether the error is a proof that the delivery's own token is not current: a
+// system outside has refused it.
+func lost(ctx context.Context, err error) bool {
+	refused, is := errors.AsType[*execution.LostError](err)
+	own := execution.FencingOf(ctx)
+	return is && string(refused.ID) == own.ExecutionID && int64(refused.Carried) == own.Token
 }
 
 // result validates a value: it must survive its JSON.

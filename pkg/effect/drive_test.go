@@ -257,3 +257,83 @@ func TestIDMustNotChange(t *testing.T) {
 		}
 	})
 }
+
+// A provider that refuses the delivery's token has proven that it is lost; what it says
+// of other tokens is an answer like any other.
+func TestProvenLoss(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost  func(execution.Fencing) error
+		waits bool
+	}{
+		"own":               {func(f execution.Fencing) error { return f.Lost("charge", f.Token+1) }, false},
+		"own, wrapped":      {func(f execution.Fencing) error { return fmt.Errorf("bank: %w", f.Lost("charge", f.Token+1)) }, false},
+		"another execution": {func(f execution.Fencing) error { f.ExecutionID = "other"; return f.Lost("charge", 1) }, true},
+		"another token":     {func(f execution.Fencing) error { f.Token--; return f.Lost("charge", 1) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			holdfasttest.Run(t, func(t *testing.T, env *holdfasttest.Env) {
+				p := newProvider()
+				e := p.effect("tea")
+				e.ID = "charge"
+				e.Perform = func(ctx context.Context, in, key string) (string, error) {
+					if len(p.performs) == 0 {
+						p.performs = append(p.performs, 0)
+						return "", c.lost(execution.FencingOf(ctx))
+					}
+					return p.perform(ctx, in, key)
+				}
+				w := act(e)
+				env.Worker(w)
+				h := begin(t, env, w)
+				env.Advance(time.Second)
+				rec, err := effect.NewClient(env.Client()).Get(env.Context(), "charge")
+				if err != nil || len(rec.Waiting) == 1 != c.waits {
+					t.Errorf("waiting: %+v, %v", rec.Waiting, err)
+				}
+				wantResult(t, env, h, "done: tea")
+			})
+		})
+	}
+}
+
+// A holder freezes when the provider has acted. Another one looks, settles and goes on.
+// What the first one brings when it thaws counts for nothing: the same result is no
+// news, another one is a conflict, and its record is refused.
+func TestFrozenHolder(t *testing.T) {
+	for name, late := range map[string]string{"the same result": "done: tea", "another result": "done: twice"} {
+		t.Run(name, func(t *testing.T) {
+			holdfasttest.Run(t, func(t *testing.T, env *holdfasttest.Env) {
+				p := newProvider()
+				e := p.effect("tea")
+				e.ID = "charge"
+				var first *holdfasttest.Worker
+				e.Perform = func(ctx context.Context, in, key string) (string, error) {
+					if _, err := p.perform(ctx, in, key); err != nil {
+						return "", err
+					}
+					first.Freeze()
+					return late, nil
+				}
+				w := act(e)
+				first = env.Worker(w)
+				env.Worker(w)
+				wantResult(t, env, begin(t, env, w), "done: tea")
+				first.Thaw()
+				env.Advance(time.Minute)
+				if refused := env.Refused(); len(refused) == 0 {
+					t.Error("the first holder was not refused")
+				}
+				all, err := effect.NewClient(env.Client()).Conflicts(env.Context())
+				if err != nil || len(all) != map[bool]int{true: 1}[late != "done: tea"] {
+					t.Fatalf("conflicts: %+v, %v", all, err)
+				}
+				if len(all) == 1 && string(all[0].Reports[0].Result.Value) != `"done: twice"` {
+					t.Errorf("reported %s", all[0].Reports[0].Result.Value)
+				}
+				if len(p.performs) != 1 || len(p.lookups) != 1 {
+					t.Errorf("performed %d times, looked up %d times", len(p.performs), len(p.lookups))
+				}
+			})
+		})
+	}
+}

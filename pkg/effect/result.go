@@ -11,10 +11,11 @@ import (
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
 
-// The greatest input and result, as canonical JSON: the two are kept together.
+// The greatest input and result, as canonical JSON. A result is recorded once more as
+// the step's, where a byte may take six.
 const (
 	MaxInputBytes  = 256 << 10
-	MaxResultBytes = 256 << 10
+	MaxResultBytes = 160 << 10
 )
 
 // maxMessageBytes bounds the message of a refusal.

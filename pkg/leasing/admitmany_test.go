@@ -92,14 +92,13 @@ func TestAdmitManyAnswersEach(t *testing.T) {
 	reqs[8].Timeout = -1
 	answers, _ := w.admitMany(reqs)
 	for i, a := range answers {
-		var invalid *execution.InvalidError
 		switch i {
 		case 1, 4:
 			if !errors.Is(a.Err, execution.ErrConflict) {
 				t.Errorf("answer %d: %+v, want a conflict", i, a)
 			}
 		case 2, 3, 6, 8:
-			if !errors.As(a.Err, &invalid) {
+			if _, invalid := errors.AsType[*execution.InvalidError](a.Err); !invalid {
 				t.Errorf("answer %d: %+v, want that it is invalid", i, a)
 			}
 		default:

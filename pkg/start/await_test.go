@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/internal/keyspace"
 	"github.com/holdfast-io/holdfast/internal/record"
+	"github.com/holdfast-io/holdfast/internal/testetcd"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 	"github.com/holdfast-io/holdfast/pkg/start"
 )
@@ -262,5 +263,39 @@ func TestNewRefuses(t *testing.T) {
 	w.ids = []execution.ID{"drawn"}
 	if a := w.start(w.request("another")); a.ID != "drawn" {
 		t.Errorf("started %+v, want the drawn id", a)
+	}
+}
+
+// Who has looked registers at once, as of what it has seen.
+func TestAwaitAfterALook(t *testing.T) {
+	w := newWorld(t)
+	a := w.child()
+	x := w.waiting(a)
+	outcome, seen, err := w.Ended(t.Context(), a)
+	if err != nil || outcome != nil || seen == 0 {
+		t.Fatalf("got %+v at %d, %v, want that it goes on", outcome, seen, err)
+	}
+	x.Seen = seen
+	store, counts := testetcd.Recorder(t, w.hook.Store)
+	plain := w.hook.Store
+	w.hook.Store = store
+	w.await(x, armed)
+	if w.hook.Store = plain; counts.Total() != 1 {
+		t.Errorf("it took %s, want one transaction", counts)
+	}
+	d := w.claim("child")
+	w.await(x, armed) // it has moved since, and goes on
+	w.complete(d.Lease, `1`)
+	w.await(x, completed(`1`))
+	if outcome, _, err := w.Ended(t.Context(), a); err != nil || outcome == nil || string(outcome.Result) != `1` {
+		t.Errorf("got %+v, %v", outcome, err)
+	}
+	w.must(w.executions.Delete(t.Context(), "child"))
+	var deleted *start.DeletedError
+	if _, _, err := w.Ended(t.Context(), a); !errors.As(err, &deleted) {
+		t.Errorf("got %v, want that it was deleted", err)
+	}
+	if _, _, err := w.Ended(t.Context(), start.Answer{}); err == nil {
+		t.Error("the end of nothing was looked for")
 	}
 }

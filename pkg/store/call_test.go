@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-io/holdfast/internal/keyspace"
 	"github.com/holdfast-io/holdfast/internal/record"
 	"github.com/holdfast-io/holdfast/internal/replay"
+	"github.com/holdfast-io/holdfast/internal/stores"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 	"github.com/holdfast-io/holdfast/pkg/leasing"
 	"github.com/holdfast-io/holdfast/pkg/store"
@@ -49,7 +50,7 @@ func newScene(t *testing.T) *scene {
 	if err != nil || len(claimed) != 1 {
 		t.Fatalf("claimed %+v, %v", claimed, err)
 	}
-	return &scene{world: w, Context: store.NewContext(t.Context(), w.client()), lease: claimed[0].Lease}
+	return &scene{world: w, Context: stores.NewContext(t.Context(), w.client()), lease: claimed[0].Lease}
 }
 
 func (w *world) put(key string, value []byte) {
@@ -336,7 +337,7 @@ func TestAnswerOfAnotherHolder(t *testing.T) {
 		rec := record.Step{Done: true, Response: json.RawMessage(`"theirs"`)}
 		s.put(s.space.Step(keyspace.Step{ID: "e", Incarnation: s.lease.Incarnation, Run: s.lease.Run, Key: "s", Attempt: 1}), rec.Encode())
 		_, _ = calls[name](s)
-		if s.err != nil || s.answer.Wait != nil || s.answer.Waiter != nil || len(s.waiters()) != 0 {
+		if s.err != nil || s.answer.Wait != nil || len(s.waiters()) != 0 {
 			t.Errorf("%s: %+v, %v, registered %q", name, s.answer, s.err, s.waiters())
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/internal/memetcd"
 	"github.com/holdfast-io/holdfast/internal/replay"
-	"github.com/holdfast-io/holdfast/pkg/store"
+	"github.com/holdfast-io/holdfast/internal/stores"
 )
 
 // A meter counts what is asked of etcd.
@@ -57,7 +57,7 @@ func TestCosts(t *testing.T) {
 			var m meter
 			metered := *s.world
 			metered.gate = m.count
-			s.Context = store.NewContext(t.Context(), metered.client())
+			s.Context = stores.NewContext(t.Context(), metered.client())
 			s.deliver(c.call)
 			if r, txns := m.reads.Load(), m.transactions.Load(); r != c.reads || txns != c.transactions {
 				t.Errorf("%d reads and %d transactions; want %d and %d", r, txns, c.reads, c.transactions)

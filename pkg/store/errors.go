@@ -20,8 +20,9 @@ const (
 	CodeInvalidState = "STORE_INVALID_STATE"
 )
 
-// An InvalidStateError refuses a state, and nothing has changed: it can't be encoded,
-// it is too large, or the store's [Validate] says so.
+// An InvalidStateError refuses a state, and nothing has changed: it can't be encoded, it
+// or the result that would be recorded of it is too large, or the store's [Validate]
+// says so.
 type InvalidStateError struct {
 	Store execution.StoreID
 	Err   error // what is wrong

@@ -56,7 +56,7 @@ func (w *world) protocol() *stores.Client {
 }
 
 // client is protocol with types.
-func (w *world) client() *store.Client { return store.NewClient(w.protocol()) }
+func (w *world) client() *store.Client { return stores.NewAccess(w.protocol()) }
 
 // A board is the state of most tests.
 type board struct {

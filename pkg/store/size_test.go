@@ -89,4 +89,3 @@ func changeLarge(t *testing.T, env *holdfasttest.Env, w *holdfast.Workflow[int, 
 	}
 	return got
 }
-
