@@ -101,10 +101,7 @@ func (r *run) answer(what string, call replay.Call, resp response) (json.RawMess
 // ask makes the call once and records what it came to; the record may be an older
 // one of the same attempt. A call that was cut short records nothing.
 func (r *run) ask(what string, call replay.Call, earlier replay.Earlier) (execution.Step, error) {
-	fenced := execution.WithFencing(r.work, execution.Fencing{
-		Key: idempotencyKey(r.engine.namespace, r.lease, call.Name), Token: int64(r.lease.Token),
-		Namespace: r.engine.namespace, ExecutionID: string(r.lease.ID), Step: call.Name,
-	})
+	fenced := execution.WithFencing(r.work, fencing(r.engine.namespace, r.lease, call.Name))
 	value, err := r.engine.invoke(fenced, call.Name, func(ctx context.Context) (any, error) { return call.Run(ctx, earlier) })
 	if err != nil && (r.interrupted() || r.nested(err)) {
 		return execution.Step{}, ErrSuspended

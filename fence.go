@@ -11,37 +11,20 @@ import (
 )
 
 // A Fencing is what a step can pass on to an external system, so that it refuses
-// to do one thing twice.
-type Fencing struct {
-	// Key is an idempotency key: the same on every attempt of the step, after
-	// retries and takeovers too, and another one for every other step, run,
-	// execution and namespace. It is ASCII and fits in a header: "hf-" and 32
-	// hexadecimal digits.
-	Key string
-	// Token is the fencing token of this delivery. It grows with each claim of the
-	// execution: a system that remembers the greatest one can refuse a holder that
-	// was frozen and comes back late.
-	Token int64
-	// ExecutionID and Step say whose work it is.
-	ExecutionID string
-	Step        string
-}
-
-type fencingKey struct{}
+// to do one thing twice, and refuses a holder that comes late.
+type Fencing = execution.Fencing
 
 // Fence returns the step's idempotency key and fencing token. ctx is the context
 // that the step's function was given, or one derived from it; with any other one
 // the result is the zero Fencing.
-func Fence(ctx context.Context) Fencing {
-	f, _ := ctx.Value(fencingKey{}).(Fencing)
-	return f
-}
+func Fence(ctx context.Context) Fencing { return execution.FencingOf(ctx) }
 
 // fencing makes the Fencing of one step.
 func fencing(namespace string, lease execution.Lease, step string) Fencing {
 	return Fencing{
 		Key:         idempotencyKey(namespace, lease, step),
 		Token:       int64(lease.Token),
+		Namespace:   namespace,
 		ExecutionID: string(lease.ID),
 		Step:        step,
 	}

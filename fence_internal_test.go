@@ -74,7 +74,7 @@ func TestFenceOverRetriesAndDeliveries(t *testing.T) {
 	}
 	wantRetry(t, b.deliver(fn))
 	wantCompleted(t, b.deliver(fn), `"charged"`)
-	want := Fencing{Key: seen[0].Key, ExecutionID: "order-42", Step: "charge"}
+	want := Fencing{Key: seen[0].Key, Namespace: "tests", ExecutionID: "order-42", Step: "charge"}
 	for i, token := range []int64{101, 101, 102} {
 		want.Token = token
 		wantEqual(t, "fencing", seen[i], want)

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/holdfast-io/holdfast/internal/replay"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
@@ -113,13 +115,16 @@ func (r *run) settle(rec execution.Step, out any) (again bool, err error) {
 // attempt runs the function once and records what it came to; the record may be
 // an older one of the same attempt. An attempt that was cut short records nothing.
 func (r *run) attempt(name string, n int64, p policy, fn stepFunc, out any) (execution.Step, error) {
-	fenced := context.WithValue(r.work, fencingKey{}, fencing(r.engine.namespace, r.lease, name))
+	fenced := execution.WithFencing(r.work, fencing(r.engine.namespace, r.lease, name))
 	value, err := r.engine.invoke(fenced, name, fn)
 	if err != nil && (r.interrupted() || r.nested(err)) {
 		return execution.Step{}, ErrSuspended
 	}
 	if r.forfeited() {
 		return execution.Step{}, ErrSuspended
+	}
+	if r.refused(name, err) {
+		return execution.Step{}, r.lose()
 	}
 	w := execution.StepWrite{Key: name, Attempt: n, Done: true}
 	if err == nil {
@@ -133,6 +138,18 @@ func (r *run) attempt(name string, n int64, p policy, fn stepFunc, out any) (exe
 	_, permanent := errors.AsType[*PermanentError](err)
 	w.Response = errorResponse(err, permanent).encode()
 	return r.record(w, outcomeFailed)
+}
+
+// refused says whether the error of a step's function is the answer lost, given to
+// this delivery by a system outside that has seen a later one. A lost lease of
+// somebody else's is an error like any other.
+func (r *run) refused(name string, err error) bool {
+	lost, is := errors.AsType[*execution.LostError](err)
+	if !is || lost.ID != r.lease.ID || lost.Carried != r.lease.Token {
+		return false
+	}
+	r.log().Warn("a step was refused outside: a later delivery has been there", zap.String("step", name), zap.Error(err))
+	return true
 }
 
 // invoke calls the function of one attempt.

@@ -126,6 +126,14 @@ var rules = []rule{
 		why:   "effects are stores, used as any author uses those",
 	},
 	{
+		pkg: "pkg/fencesql", must: true, own: []string{"pkg/execution"},
+		why: "who guards rows, or checks tokens, links neither the door nor etcd nor a driver",
+	},
+	{
+		pkg: "pkg/fencehttp", must: true, own: []string{"pkg/execution", "pkg/fencesql"},
+		why: "a service that refuses late requests links neither the door nor etcd nor a driver",
+	},
+	{
 		pkg: "internal/storeapi", must: true,
 		own:    []string{"pkg/execution", "pkg/fencing", "pkg/leasing", "internal/etcd", "internal/keyspace", "internal/stores"},
 		others: []string{zap, xsync},

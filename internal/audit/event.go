@@ -26,12 +26,13 @@ func (n *namespace) checkEvents(v *view, f *findings) {
 			f.add(I10, v.id, e.key, "sent at revision %d to an execution that had ended at %d", e.created, st.modified)
 		}
 	}
+	written := v.doneAt()
 	for _, a := range v.applied {
 		v.checkEvent(a.key, a.created, a.modified, a.at, f)
 		if _, pending := v.events[n.space.Event(a.at)]; pending {
 			f.add(I10, v.id, a.key, "of an event that is there to be applied again")
 		}
-		v.checkApplied(a, f)
+		v.checkApplied(a, written, f)
 	}
 }
 
@@ -52,7 +53,7 @@ func (v *view) checkEvent(key string, created, modified int64, at keyspace.Event
 
 // checkApplied verifies that an event was applied by the record of a step, of which
 // nothing is left when its run is over.
-func (v *view) checkApplied(a applied, f *findings) {
+func (v *view) checkApplied(a applied, written map[int64]step, f *findings) {
 	switch st := v.state; {
 	case st == nil || v.purge != nil || a.rec.Run < st.rec.Run:
 		return
@@ -60,12 +61,25 @@ func (v *view) checkApplied(a applied, f *findings) {
 		f.add(I6, v.id, a.key, "of run %d where the execution's is %d", a.rec.Run, st.rec.Run)
 		return
 	}
-	for _, s := range v.steps {
-		if s.at.Run == a.rec.Run && s.at.Key == a.rec.Step && s.created == a.created && s.rec.Done && s.rec.Token == a.rec.Token {
-			return
-		}
+	if s := written[a.created]; s.at.Run == a.rec.Run && s.at.Key == a.rec.Step && s.rec != nil && s.rec.Token == a.rec.Token {
+		return
 	}
 	f.add(I10, v.id, a.key, "written without the record of step %q, of token %d", a.rec.Step, a.rec.Token)
+}
+
+// doneAt returns the steps that are done, by the revisions at which they were recorded,
+// where events were applied.
+func (v *view) doneAt() map[int64]step {
+	if len(v.applied) == 0 {
+		return nil
+	}
+	done := map[int64]step{}
+	for _, s := range v.steps {
+		if s.rec.Done {
+			done[s.created] = s
+		}
+	}
+	return done
 }
 
 // inboxEvent verifies that an event that was sent has a delivery to come, that it goes

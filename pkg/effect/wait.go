@@ -83,7 +83,7 @@ func (c *Client) enroll(ctx context.Context, w Waiting) (Waited, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case false:
+		case earlier.Workflow != w.Workflow || first.Params != mine.Params:
 			return nil, &Error{Effect: w.Effect, Why: CodeWaiterMismatch, Reason: fmt.Sprintf("step %q of %q waits for it already, in workflow %q", w.Step.Step, string(w.Step.Execution), earlier.Workflow)}
 		case first.WakeAt > time.Now().UnixMilli():
 			out.WakeAt = time.UnixMilli(first.WakeAt)

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 
+	"github.com/holdfast-io/holdfast"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 	"github.com/holdfast-io/holdfast/pkg/fencehttp"
 )
@@ -55,7 +56,7 @@ func Example() {
 func ExampleApply() {
 	step := func(ctx context.Context) {
 		req := ok(http.NewRequestWithContext(ctx, http.MethodPost, "https://parcels.example/ship", nil))
-		if err := fencehttp.Apply(req, execution.FencingOf(ctx)); err != nil {
+		if err := fencehttp.Apply(req, holdfast.Fence(ctx)); err != nil {
 			fmt.Println(err)
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-io/holdfast"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 	"github.com/holdfast-io/holdfast/pkg/fencesql"
 )
@@ -18,7 +19,7 @@ func Example() {
 
 	// pay is the function of a step: holdfast.Step(ctx, "pay", pay).
 	pay := func(ctx context.Context) (string, error) {
-		return fencesql.Transact(ctx, guarded, "accounts", execution.FencingOf(ctx), func(tx *sql.Tx) (string, error) {
+		return fencesql.Transact(ctx, guarded, "accounts", holdfast.Fence(ctx), func(tx *sql.Tx) (string, error) {
 			_, err := tx.ExecContext(ctx, "UPDATE accounts SET balance = balance - 5 WHERE name = 'tea'")
 			return "5 paid", err
 		})
@@ -53,10 +54,10 @@ func ExampleDB_Guard() {
 			return err
 		}
 		defer tx.Rollback() //nolint:errcheck // it has ended, or what failed is returned
-		if err := guarded.Guard(ctx, tx, "accounts", execution.FencingOf(ctx)); err != nil {
+		if err := guarded.Guard(ctx, tx, "accounts", holdfast.Fence(ctx)); err != nil {
 			return err
 		}
-		already, err := guarded.Once(ctx, tx, execution.FencingOf(ctx))
+		already, err := guarded.Once(ctx, tx, holdfast.Fence(ctx))
 		if err != nil {
 			return err
 		}
