@@ -34,7 +34,7 @@ func StartAt(t time.Time) StartOption {
 // Timeout has the execution fail with the code "timeout" unless it has ended d after its
 // start, or after the time that [StartAt] gives it; default: never. d is more than 0, at
 // most 100,000 days, and counts in whole milliseconds, rounded up; the time of all runs
-// counts, see [ContinueAsNew]. It has begun: an execution that exists keeps its own.
+// counts, see [ContinueAsNew]. An execution that exists keeps the deadline that it has.
 //
 // At the deadline, by the worker's clock, the contexts of the workflow and of its steps
 // end, with the cause [execution.ErrTimeout], and nothing that they return is recorded.

@@ -55,5 +55,7 @@ func pretend(w http.ResponseWriter, r *http.Request) {
 	default:
 		say.Text = "Done: " + last.Text + "."
 	}
-	_ = json.NewEncoder(w).Encode(say) // nobody is there to be told
+	if err := json.NewEncoder(w).Encode(say); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
 }

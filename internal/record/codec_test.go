@@ -314,6 +314,10 @@ func TestPayloadsAreKeptByteForByte(t *testing.T) {
 			if err != nil || !same(start.Params, body) {
 				t.Errorf("params of a start %q, %v; want %q", start.Params, err, body)
 			}
+			event, err := record.DecodeEvent((&record.Event{Digest: "d", Payload: body}).Encode())
+			if err != nil || !same(event.Payload, body) {
+				t.Errorf("payload of an event %q, %v; want %q", event.Payload, err, body)
+			}
 			store, err := record.DecodeStore((&record.Store{State: body}).Encode())
 			if err != nil || !same(store.State, body) {
 				t.Errorf("state %q, %v; want %q", store.State, err, body)

@@ -204,7 +204,7 @@ func (j *job) settle(ctx context.Context, id string, r Result, waited bool) (Res
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(settleBound, cancel) })()
 	if waited {
-		_ = 1
+		_ = j.client.withdraw(longer, id, j.step) // it saves a delivery, no more
 	}
 	err := j.client.SettleAs(longer, j.step, id, r)
 	if conflict, is := errors.AsType[*ConflictError](err); is {

@@ -17,8 +17,9 @@ import (
 // fails, or Ctrl-C is pressed, it says so and ends the process with status 1.
 func Run(main func(ctx context.Context, client *holdfast.Client) error, parts ...holdfast.WorkerOption) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, main, parts); err != nil {
+	err := run(ctx, main, parts)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
