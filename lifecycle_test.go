@@ -171,6 +171,9 @@ func TestStartAt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if err := p.client.Send(p.ctx, h.ID(), "early", 1); err != nil { // moves nothing
+			t.Fatal(err)
+		}
 		if rec, err := p.client.Get(p.ctx, h.ID()); err != nil || rec.Due.UnixMilli() != at.UnixMilli() || rec.Status != execution.StatusAdmitted {
 			t.Errorf("%+v, %v; want it due at %v", rec, err, at)
 		}

@@ -25,8 +25,8 @@ func WithID(id string) StartOption {
 }
 
 // StartAt has the execution delivered for the first time at t, in whole milliseconds; a
-// time that has passed, and the default, mean at once. It is there before, and may be
-// sent events, cancelled or woken earlier by [Client.Wake] and [Client.Send].
+// time that has passed, and the default, mean at once. It is there before: it can be sent
+// events, which wait for that time, cancelled, or woken earlier by [Client.Wake].
 func StartAt(t time.Time) StartOption {
 	return func(c *startConfig) { c.due = t }
 }

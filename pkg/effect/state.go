@@ -42,7 +42,7 @@ type state struct {
 }
 
 // changes are the paths that a settlement changes; a wait has read the status.
-func changes() stores.Paths { return stores.Paths{{"result"}} }
+func changes() stores.Paths { return stores.Paths{{"result"}, {"settled"}, {"status"}} }
 
 func awaited() stores.Paths { return stores.Paths{{"status"}} }
 

@@ -152,6 +152,37 @@ var (
 	completed = execution.Outcome{Kind: execution.Completed, Result: json.RawMessage(`1`)}
 )
 
+// An event does not move the first due time of an execution; once it was delivered, an
+// event wakes it.
+func TestSendBeforeTheFirstDueTime(t *testing.T) {
+	s := newScene(t)
+	at := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+	if _, err := s.executions.Admit(t.Context(), execution.AdmitRequest{ID: "later", Workflow: "w", Due: at}); err != nil {
+		t.Fatal(err)
+	}
+	send := func() execution.Record {
+		t.Helper()
+		_, err := s.Send(t.Context(), event.Message{Execution: "later", Name: "n"})
+		rec, getErr := s.executions.Get(t.Context(), "later")
+		if err != nil || getErr != nil {
+			t.Fatal(err, getErr)
+		}
+		return rec
+	}
+	if rec := send(); !rec.Due.Equal(at) || rec.PendingEvents != 1 {
+		t.Errorf("due at %v, want %v; %d events", rec.Due, at, rec.PendingEvents)
+	}
+	s.claim() // the other one
+	ds, err := s.executions.ClaimDue(t.Context(), execution.ClaimRequest{Now: at, Limit: 1, Duration: time.Minute})
+	if err != nil || len(ds) != 1 {
+		t.Fatalf("claimed %v, %v", ds, err)
+	}
+	s.acknowledge(ds[0], execution.Outcome{Kind: execution.Suspended, Wake: at})
+	if rec := send(); rec.Due.After(time.Now()) {
+		t.Errorf("due at %v", rec.Due)
+	}
+}
+
 // The order of events is that of their arrival, not of their ids, and each name has its
 // own; whatever the execution is doing, it is delivered after each.
 func TestSend(t *testing.T) {

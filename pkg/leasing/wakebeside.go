@@ -21,7 +21,8 @@ type WakeBeside struct {
 
 // WakeBeside asks for a delivery of the execution that begins after this request, as
 // [Client.RequestWake] does for a time that has come, and does something beside, both or
-// neither. met is what WakeBeside.Met has said, if that was true.
+// neither. One that has yet to be delivered for the first time is delivered when it is
+// due, and not earlier. met is what WakeBeside.Met has said, if that was true.
 //
 //	compare  what the caller demands, and as a requestWake does, also where the
 //	         delivery is promised already
@@ -59,7 +60,10 @@ func (c *Client) wakeBeside(ctx context.Context, v view, w WakeBeside, nonce str
 			return false, gone(execution.ErrTerminal, unanswered)
 		}
 		beside := w.Do(incarnation)
-		txn, _ := c.wake(&v, c.now(), nonce)
+		txn := &etcd.Txn{}
+		if !v.toStart() {
+			txn, _ = c.wake(&v, c.now(), nonce)
+		}
 		txn.If = append(append(txn.If, etcd.ModIs(c.space.State(string(v.id)), v.rev), c.inEpoch()), beside.If...)
 		txn.Then = append(txn.Then, beside.Then...)
 		txn.Else = append(append(c.viewGets(v.id), etcd.Get{Key: c.space.Epoch()}), beside.Else...)
@@ -76,6 +80,12 @@ func (c *Client) wakeBeside(ctx context.Context, v view, w WakeBeside, nonce str
 			return false, err
 		}
 	}
+}
+
+// toStart says whether the execution has yet to be delivered for the first time, at a
+// time that it was given.
+func (v *view) toStart() bool {
+	return !v.state.Claimed && v.state.Claims == 0 && v.state.Due != 0
 }
 
 // metAtEnd asks whether what was to be done beside the wake of an execution that has
