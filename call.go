@@ -115,7 +115,7 @@ func (r *run) ask(what string, call replay.Call, earlier replay.Earlier) (execut
 		w.Waiter = where(*earlier.Wait)
 	}
 	switch {
-	case err != nil && (errors.Is(err, execution.ErrLost) || !replay.Refused(err)):
+	case err != nil && !replay.Refused(err): // a marked error is recorded, whatever it wraps
 		return execution.Step{}, r.unwritten(fmt.Errorf("%s: %w", what, err))
 	case err != nil:
 		return r.recordError(w, err)

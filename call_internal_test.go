@@ -124,6 +124,7 @@ func TestCallErrorIsTheSameOnReplay(t *testing.T) {
 			fmt.Errorf("take: %w", replay.Refuse(codedError{"no such store", "STORE_NOT_FOUND"})),
 			StepError{Message: "take: no such store", Code: "STORE_NOT_FOUND"},
 		},
+		{"of a lost lease, somebody's", replay.Answer{}, replay.Refuse(fmt.Errorf("bank: %w", execution.ErrLost)), StepError{Message: "bank: " + execution.ErrLost.Error()}},
 		{
 			"a result over the limit", resultOf(`"` + strings.Repeat("x", execution.MaxPayloadBytes) + `"`), nil,
 			StepError{Message: "result is too large: 1048611 bytes as recorded, the limit is 1048576"},
@@ -176,7 +177,6 @@ func TestCallThatCannotBeAnsweredNow(t *testing.T) {
 			wantEqual(t, "errors.Is", errors.Is(err, away), true)
 		}},
 		{"lost", fmt.Errorf("store: %w", &execution.LostError{}), wantLost},
-		{"lost, though marked", replay.Refuse(&execution.LostError{}), wantLost},
 		{"a suspension out of nothing", ErrSuspended, func(t *testing.T, v verdict) {
 			wantEqual(t, "errors.Is", errors.Is(retried(t, v), ErrSuspended), true)
 		}},

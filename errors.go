@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/holdfast-io/holdfast/internal/stores"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
 
@@ -50,8 +51,11 @@ func (e *StepError) Error() string {
 	return fmt.Sprintf("step %q failed: %s", e.Step, e.Message)
 }
 
-// Is says whether the failure is [ErrNoEvent].
-func (e *StepError) Is(target error) bool { return target == ErrNoEvent && e.Code == codeNoEvent }
+// Is says whether the failure is [ErrNoEvent], or that a store does not exist, which is
+// the ErrNotFound of package store.
+func (e *StepError) Is(target error) bool {
+	return target == ErrNoEvent && e.Code == codeNoEvent || target == execution.ErrNotFound && e.Code == stores.CodeNotFound
+}
 
 // A FailedError says that an execution came to the outcome failed, which never
 // changes.

@@ -8,7 +8,12 @@ import (
 // historyGrace is how long a call that is not recorded waits for the recorded ones that
 // should have come before it. Replaying takes next to no time; what takes some is what
 // the workflow's function does outside of steps.
-const historyGrace = 5 * time.Second
+// The delivery holds its place in the worker meanwhile, so it is short where no other call
+// is under way, as in a function that does one thing after the other.
+const (
+	historyGrace      = 5 * time.Second
+	historyGraceAlone = 500 * time.Millisecond
+)
 
 // A place is where a call stands in its run: the number of calls that had come to their
 // answers when it began, plus one. At a place that is not later than the present one
@@ -76,7 +81,7 @@ func (r *run) caughtUp(what string) error {
 	for {
 		r.mu.Lock()
 		ahead := r.aheadLocked()
-		hard, suspended := r.latch.hard(), r.latch.set()
+		hard, suspended, alone := r.latch.hard(), r.latch.set(), r.underWay == 1
 		if r.moved == nil {
 			r.moved = make(chan struct{})
 		}
@@ -88,7 +93,11 @@ func (r *run) caughtUp(what string) error {
 		case hard:
 			return ErrSuspended
 		case grace == nil:
-			timer := time.NewTimer(historyGrace)
+			pause := historyGrace
+			if alone {
+				pause = historyGraceAlone
+			}
+			timer := time.NewTimer(pause)
 			defer timer.Stop()
 			grace = timer.C
 		}

@@ -183,6 +183,13 @@ func TestStartAt(t *testing.T) {
 		if got := <-began; got.Before(at.Truncate(time.Millisecond)) {
 			t.Errorf("began at %v, before %v", got, at)
 		}
+		parked, err := w.Start(p.ctx, p.client, 1, holdfast.StartAt(time.Unix(1<<62, 0))) // farther than any record
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec, err := p.client.Get(p.ctx, parked.ID()); err != nil || rec.Status != execution.StatusAdmitted || rec.Due.Year() < 30000 {
+			t.Errorf("%+v, %v; want it due in the farthest future", rec, err)
+		}
 		for name, at := range map[string]time.Time{"the past": time.Now().Add(-time.Hour), "no time": {}} {
 			h, err := w.Start(p.ctx, p.client, 1, holdfast.StartAt(at))
 			if err != nil {

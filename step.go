@@ -142,10 +142,11 @@ func (r *run) attempt(name string, n int64, p policy, fn stepFunc, out any) (exe
 
 // refused says whether the error of a step's function is the answer lost, given to
 // this delivery by a system outside that has seen a later one. A lost lease of
-// somebody else's is an error like any other.
+// somebody else's, or one that nobody else has been seen to have, is an error like any
+// other.
 func (r *run) refused(name string, err error) bool {
 	lost, is := errors.AsType[*execution.LostError](err)
-	if !is || lost.ID != r.lease.ID || lost.Carried != r.lease.Token {
+	if !is || lost.ID != r.lease.ID || lost.Carried != r.lease.Token || lost.Current <= lost.Carried {
 		return false
 	}
 	r.log().Warn("a step was refused outside: a later delivery has been there", zap.String("step", name), zap.Error(err))

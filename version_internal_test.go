@@ -188,7 +188,8 @@ func TestVersionThatIsNotKnown(t *testing.T) {
 		wantCompleted(t, b.deliver(versioned(1, 5)), `"1 1"`)
 	})
 	b := newBench(t)
-	wantFailed(t, b.deliver(versioned(2, 1)), `version "reserve first": the oldest version 2 is greater than the newest, 1`)
+	wantFailed(t, b.deliver(versioned(2, 1)), `version "reserve first": the versions 2 to 1 are none: the oldest is not less than 0, and not greater than the newest`)
+	wantFailed(t, newBench(t).deliver(versioned(-1, 1)), `version "reserve first": the versions -1 to 1 are none: the oldest is not less than 0, and not greater than the newest`)
 }
 
 func wantContains(t *testing.T, err error, parts ...string) {
@@ -198,4 +199,54 @@ func wantContains(t *testing.T, err error, parts ...string) {
 			t.Errorf("%v does not say %s", err, p)
 		}
 	}
+}
+
+// An execution that slept through the release that asked first is stopped by one that
+// has dropped the old code, and not taken for a new one.
+func TestVersionSleptThrough(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		wantSuspended(t, b.deliver(inTurn("load", "charge")), time.Now().Add(time.Hour))
+		err := retried(t, b.deliver(versioned(1, 1)))
+		wantContains(t, err, `"reserve first"`, "recorded as 0", "1 to 1")
+	})
+}
+
+// What ran in parallel, and was recorded out of turn, lies behind the change too.
+func TestVersionBeforeParallelSteps(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		fan := func(fail bool) body {
+			return func(ctx Context) (string, error) {
+				var g errgroup.Group
+				g.Go(func() error {
+					_, err := Step(ctx, "a", func(context.Context) (string, error) {
+						advance(time.Minute)
+						if fail {
+							panic("the worker dies here")
+						}
+						return "", nil
+					})
+					return err
+				})
+				g.Go(func() error {
+					advance(time.Second)
+					_, err := Step(ctx, "b", value(""))
+					return err
+				})
+				return "done", g.Wait()
+			}
+		}
+		wantRetry(t, b.deliver(fan(true)))
+		wantCompleted(t, b.deliver(func(ctx Context) (string, error) {
+			v, err := Version(ctx, "change", 0, 1)
+			if err != nil {
+				return "", err
+			}
+			_, err = fan(false)(ctx)
+			return fmt.Sprint(v), err
+		}), `"0"`)
+	})
 }

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -334,7 +335,10 @@ func driveInvalid(t *till) {
 		"operation": func(e *effect.Effect[any, any]) { e.Operation = "" },
 		"input":     func(e *effect.Effect[any, any]) { e.Input = make(chan int) },
 		"large":     func(e *effect.Effect[any, any]) { e.Input = strings.Repeat("x", effect.MaxInputBytes) },
-		"retry":     func(e *effect.Effect[any, any]) { e.RetryIn = -1 },
+		"deep": func(e *effect.Effect[any, any]) {
+			e.Input = json.RawMessage(strings.Repeat("[", 8991) + strings.Repeat("]", 8991))
+		},
+		"retry": func(e *effect.Effect[any, any]) { e.RetryIn = -1 },
 	} {
 		t := newTill(t.t)
 		spoil(&t.effect)

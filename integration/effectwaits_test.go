@@ -168,6 +168,15 @@ func TestEffectSerialisation(t *testing.T) {
 	}
 }
 
+// deep is a list in a list, and so on.
+func deep(levels int) any {
+	list := []any{}
+	for range levels - 1 {
+		list = []any{list}
+	}
+	return list
+}
+
 // effectValidValues: every JSON value comes back as it was, on the first run and on
 // replays, by Perform and by a lookup. What looks like an error is a value.
 func effectValidValues(t *till) {
@@ -180,7 +189,7 @@ func effectValidValues(t *till) {
 		body{"name": "Error", "message": "no", "code": effect.CodeDeclined, "stack": "at x"},
 		body{"declined": body{"message": "no", "code": "NO"}},
 		body{"value": 1.0, "status": "pending"},
-		strings.Repeat("<", effect.MaxResultBytes-2),
+		strings.Repeat("<", effect.MaxResultBytes-2), deep(8990),
 	}
 	echo := func(_ context.Context, in any, _ string) (any, error) { return in, nil }
 	find := func(_ context.Context, in any, _ string) (effect.Found[any], error) {
@@ -232,7 +241,7 @@ func effectInvalidValues(t *till) {
 	for name, v := range map[string]any{
 		"a channel": make(chan int), "a function": func() {}, "not a number": math.NaN(), "infinite": math.Inf(1),
 		"a circle": circle, "an error": liar{}, "no Unicode": json.RawMessage(`"\ud800"`), "beyond numbers": json.RawMessage(`1e999`),
-		"twice": json.RawMessage(`{"a":1,"a":2}`),
+		"deep": deep(8991), "twice": json.RawMessage(`{"a":1,"a":2}`),
 	} {
 		asked := newTill(t.t)
 		asked.effect.Input = v

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -25,13 +26,29 @@ type caller struct {
 // serveAPI starts a worker with the store API, and returns a caller of a namespace.
 func serveAPI(t *testing.T, namespace string, args ...string) (*program, *caller) {
 	t.Helper()
-	p := start(t, append([]string{"run", "--api-addr=127.0.0.1:0", "--provider=http://127.0.0.1:1"}, args...)...)
+	p := start(t, apiArgs(args...)...)
+	return p, callerOf(t, p, namespace)
+}
+
+func apiArgs(args ...string) []string {
+	return append([]string{"run", "--api-addr=127.0.0.1:0", "--provider=http://127.0.0.1:1"}, args...)
+}
+
+// callerOf returns a caller of a namespace, once the worker serves the store API.
+func callerOf(t *testing.T, p *program, namespace string) *caller {
+	t.Helper()
 	line := p.await(t, "store API listens")
 	_, url, _ := strings.Cut(line, `"url": "`)
 	url, _, _ = strings.Cut(url, `"`)
 	c := &caller{t, &http.Client{Timeout: patience}, url + "/v1/ns/" + namespace + "/"}
 	t.Cleanup(c.http.CloseIdleConnections)
-	return p, c
+	return c
+}
+
+// address returns where the API listens.
+func (c *caller) address() string {
+	address, _, _ := strings.Cut(strings.TrimPrefix(c.url, "http://"), "/")
+	return address
 }
 
 // post sends a request and returns its answer, or an error where none came.
@@ -266,6 +283,46 @@ func TestStoreAPIRestart(t *testing.T) {
 	}
 	_, c = serveAPI(t, "ns", "--data-dir="+data)
 	c.expect(`{"wakes":[]}`, "pendingWakes", `{}`)
+}
+
+// More connections than the process may have files open leave it, and the etcd in it,
+// what these need: whoever is connected goes on, and the others get their turn.
+func TestStoreAPIFlood(t *testing.T) {
+	t.Parallel()
+	const files = 200
+	data := filepath.Join(t.TempDir(), "data")
+	limited := []string{"-c", fmt.Sprintf(`ulimit -n %d; exec "$@"`, files), "sh", worker}
+	p := startCommand(t, exec.Command("sh", append(limited, apiArgs("--data-dir="+data)...)...))
+	c := callerOf(t, p, "ns")
+	const key = `"storeName":"s","storeId":"1"`
+	c.ok("createStore", `{`+key+`,"state":0}`)
+	flood := make([]net.Conn, 2*files)
+	for i := range flood {
+		conn, err := net.Dial("tcp", c.address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		flood[i] = conn
+	}
+	c.increments(key, "connected", 100)
+	if other := start(t, "ls", "--data-dir="+data); other.exit(t) != 0 {
+		t.Errorf("etcd takes no connection: %s", other.text())
+	}
+	for _, conn := range flood {
+		conn.Close()
+	}
+	late := callerOf(t, p, "ns")
+	late.increments(key, "late", 1)
+	if v := late.version(key); v.Version != 101 {
+		t.Errorf("version %d, want 101", v.Version)
+	}
+	if status := p.end(t, syscall.SIGTERM); status != 0 {
+		t.Errorf("exit status %d after SIGTERM, want 0", status)
+	}
 }
 
 func TestStoreAPIAddress(t *testing.T) {

@@ -57,7 +57,12 @@ type program struct {
 // start starts the worker binary; the test's end ends it.
 func start(t *testing.T, args ...string) *program {
 	t.Helper()
-	p := &program{cmd: exec.Command(worker, args...), done: make(chan struct{}), news: make(chan struct{})}
+	return startCommand(t, exec.Command(worker, args...))
+}
+
+func startCommand(t *testing.T, cmd *exec.Cmd) *program {
+	t.Helper()
+	p := &program{cmd: cmd, done: make(chan struct{}), news: make(chan struct{})}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +80,7 @@ func start(t *testing.T, args ...string) *program {
 	t.Cleanup(func() {
 		p.end(t, os.Kill)
 		if t.Failed() {
-			t.Logf("worker %s\n%s", strings.Join(args, " "), p.text())
+			t.Logf("%s\n%s", strings.Join(cmd.Args, " "), p.text())
 		}
 	})
 	return p

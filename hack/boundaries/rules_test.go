@@ -31,6 +31,7 @@ const anything = "..."
 const (
 	zap        = "go.uber.org/zap"
 	xsync      = "golang.org/x/sync"
+	xnet       = "golang.org/x/net"
 	grpc       = "google.golang.org/grpc"
 	etcdModule = "go.etcd.io/etcd"
 	client     = etcdModule + "/client"
@@ -136,7 +137,7 @@ var rules = []rule{
 	{
 		pkg: "internal/storeapi", must: true,
 		own:    []string{"pkg/execution", "pkg/fencing", "pkg/leasing", "internal/etcd", "internal/keyspace", "internal/stores"},
-		others: []string{zap, xsync},
+		others: []string{zap, xsync, xnet},
 		never:  []string{etcdServer, prometheus, cobra},
 		why:    "the stores over HTTP need etcd and no worker",
 	},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -13,8 +14,9 @@ import (
 
 // store is an etcd.Store on etcd's client.
 type store struct {
-	main *clientv3.Client
-	lane *clientv3.Client
+	main    *clientv3.Client
+	lane    *clientv3.Client
+	watches atomic.Uint64 // that were begun
 }
 
 // New returns the etcd behind main. Keepalives go through lane, so that they

@@ -3,9 +3,11 @@ package etcdv3
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/holdfast-io/holdfast/internal/etcd"
 )
@@ -27,14 +29,16 @@ func (s *store) Watch(ctx context.Context, start, end string, revision int64) <-
 
 // forward returns when the watch has ended and its reason is sent.
 func (s *store) forward(ctx context.Context, start, end string, revision int64, batches chan<- etcd.Batch) {
-	watching, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	watching, cancel := s.stream(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	opts := []clientv3.OpOption{clientv3.WithRev(revision)}
 	if end != "" {
 		opts = append(opts, clientv3.WithRange(end))
 	}
 	final := errWatchEnded
-	for resp := range s.main.Watch(watching, start, opts...) {
+	responses := s.main.Watch(watching, start, opts...)
+	defer context.AfterFunc(ctx, cancel)()
+	for resp := range responses {
 		if err := resp.Err(); err != nil {
 			final = watchError(ctx, resp.CompactRevision, err)
 			break
@@ -46,6 +50,23 @@ func (s *store) forward(ctx context.Context, start, end string, revision int64, 
 	if ctx.Err() == nil {
 		send(ctx, batches, etcd.Batch{Err: final})
 	}
+}
+
+// stream returns the context to watch by. On an in-process client each watch has a
+// stream of its own; on a connection all share one. The in-process streams are channels
+// that hold a few messages: where many watches of one stream begin and end while events
+// come, the client and the server each wait for the other to take what it sends, and
+// every watch of the process stands still for good. Etcd's client tells streams apart by
+// their metadata.
+//
+// The context of a stream of its own is not ended by ctx: a stream whose only watch ends
+// before it has begun is never closed. Etcd begins the watch before it returns.
+func (s *store) stream(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.main.ActiveConnection() != nil {
+		return context.WithCancel(ctx)
+	}
+	own := metadata.AppendToOutgoingContext(context.WithoutCancel(ctx), "holdfast-watch", strconv.FormatUint(s.watches.Add(1), 36))
+	return context.WithCancel(own)
 }
 
 func send(ctx context.Context, batches chan<- etcd.Batch, b etcd.Batch) bool {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
@@ -183,5 +185,49 @@ func TestWatchReportsThatItsClientIsClosed(t *testing.T) {
 	}
 	if _, err := store.KeepAlive(t.Context(), 7); err == nil || errors.Is(err, etcd.ErrLeaseNotFound) {
 		t.Fatalf("keepalive: got %v", err)
+	}
+}
+
+// Watches that begin and end by the hundred, while events come, hold up no other. The
+// in-process client of an embedded etcd stands still for good where they share a stream:
+// each side waits for the other to take what it sends.
+func TestManyWatchesEnd(t *testing.T) {
+	for name, store := range map[string]etcd.Store{"in-process": testetcd.Start(t), "gRPC": testetcd.Dial(t)} {
+		t.Run(name, func(t *testing.T) {
+			span := testetcd.Space(t).States("")
+			put := etcd.Put{Key: span.Start + "x"}
+			writing, stop := context.WithCancel(t.Context())
+			defer stop()
+			var writer, watchers sync.WaitGroup
+			writer.Go(func() {
+				for writing.Err() == nil {
+					_, _ = store.Txn(writing, &etcd.Txn{Then: []etcd.Op{put}}) // one ends in the middle
+				}
+			})
+			for range 400 {
+				watchers.Go(func() {
+					for range 10 {
+						ctx, cancel := context.WithCancel(t.Context())
+						batches := store.Watch(ctx, span.Start, span.End, 0)
+						<-batches
+						cancel()
+						for range batches { //nolint:revive // until it ends
+						}
+					}
+				})
+			}
+			ended := make(chan struct{})
+			go func() {
+				watchers.Wait()
+				stop()
+				writer.Wait()
+				close(ended)
+			}()
+			select {
+			case <-ended:
+			case <-time.After(2 * time.Minute):
+				t.Fatal("the watches stand still")
+			}
+		})
 	}
 }

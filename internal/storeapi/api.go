@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -29,6 +30,11 @@ type Config struct {
 	// Unavailable. Default DefaultTimeout; not negative.
 	Timeout time.Duration
 
+	// Connections bounds how many connections Serve has open at once: more wait until
+	// one ends. Default: a quarter of the files that the process may have open, at most
+	// MaxConnections. Not negative.
+	Connections int
+
 	Logger *zap.Logger // default: silent
 }
 
@@ -46,6 +52,12 @@ func New(cfg Config) (*API, error) {
 	}
 	if cfg.Timeout < 0 {
 		return nil, fmt.Errorf("store API: timeout %v: want 0 for the default, or more", cfg.Timeout)
+	}
+	if cfg.Connections < 0 {
+		return nil, fmt.Errorf("store API: %d connections: want 0 for the default, or more", cfg.Connections)
+	}
+	if cfg.Connections == 0 {
+		cfg.Connections = defaultConnections(openFiles())
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = DefaultTimeout
@@ -130,6 +142,9 @@ func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
 		return nil, &fault{TooLarge, fmt.Errorf("the body is longer than %d bytes", MaxBodyBytes)}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, &fault{Timeout, fmt.Errorf("the body did not arrive within %v", readTimeout)}
 	}
 	if err != nil {
 		return nil, invalid("the body can't be read: %w", err)

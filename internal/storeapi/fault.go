@@ -23,6 +23,7 @@ const (
 	UnknownOperation Code = "UNKNOWN_OPERATION"  // no operation has this path
 	MethodNotAllowed Code = "METHOD_NOT_ALLOWED" // it is no POST
 	NamespaceInUse   Code = "NAMESPACE_IN_USE"   // it holds executions, and is not dropped
+	Timeout          Code = "TIMEOUT"            // the body did not arrive in time
 	TooLarge         Code = "TOO_LARGE"          // the request, or a value in it
 	Unavailable      Code = "UNAVAILABLE"        // etcd does not answer; the message says if a change may have been made
 	Internal         Code = "INTERNAL"           // a damaged record, or a fault of the program
@@ -41,6 +42,8 @@ func (c Code) Status() int {
 		return http.StatusMethodNotAllowed
 	case NamespaceInUse:
 		return http.StatusConflict
+	case Timeout:
+		return http.StatusRequestTimeout
 	case TooLarge:
 		return http.StatusRequestEntityTooLarge
 	case Unavailable:
@@ -71,9 +74,9 @@ func faultOf(err error) *fault {
 		return f
 	}
 	if bad, is := errors.AsType[*execution.InvalidError](err); is {
-		if bad.Limit > execution.MaxNameBytes { // not a name: a state, a result, an event
-			return &fault{TooLarge, err}
-		}
+		return faultOfInput(bad, err)
+	}
+	if _, is := errors.AsType[*stores.ReceiptError](err); is {
 		return &fault{Invalid, err}
 	}
 	if _, is := errors.AsType[*stores.NotFoundError](err); is {
@@ -90,6 +93,18 @@ func faultOf(err error) *fault {
 		return &fault{Unavailable, err}
 	}
 	return &fault{Internal, err}
+}
+
+// faultOfInput gives the refusal of an input its code. Of a document nothing is quoted:
+// messages end up in logs.
+func faultOfInput(bad *execution.InvalidError, err error) *fault {
+	switch {
+	case bad.What != "state" && bad.What != "result" && bad.What != "event":
+		return &fault{Invalid, err}
+	case bad.Limit > 0:
+		return &fault{TooLarge, fmt.Errorf("%s %s: %d bytes, the limit is %d", bad.What, bad.Reason, bad.Size, bad.Limit)}
+	}
+	return invalid("%s %s", bad.What, bad.Reason)
 }
 
 // unavailable says whether the same request may succeed later.

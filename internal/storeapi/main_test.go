@@ -43,11 +43,18 @@ func newScene(t *testing.T) *scene {
 
 func newSceneOn(t *testing.T, store etcd.Store) *scene {
 	t.Helper()
+	return newSceneOf(t, store, storeapi.Config{})
+}
+
+// newSceneOf returns a scene whose API is configured otherwise.
+func newSceneOf(t *testing.T, store etcd.Store, cfg storeapi.Config) *scene {
+	t.Helper()
 	namespaces, err := storeapi.NewNamespaces(storeapi.NamespacesConfig{Store: store, Prefix: prefix})
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := storeapi.New(storeapi.Config{Namespaces: namespaces})
+	cfg.Namespaces = namespaces
+	api, err := storeapi.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -123,9 +123,10 @@ func TestMalformedValues(t *testing.T) {
 		{"no result", "commit", `{` + key + `,` + expected(`"i"`, "0") + `,"nextState":1,"changedPaths":[]}`, storeapi.Invalid, "missing result"},
 		{"no changed paths", "commit", `{` + key + `,` + expected(`"i"`, "0") + `,"nextState":1,"result":2}`, storeapi.Invalid, "missing changedPaths"},
 		{"changed paths are null", "commit", strings.Replace(commitOf(""), `[[]]`, `null`, 1), storeapi.Invalid, "changedPaths is null; want a list"},
-		{"changed path is a string", "commit", strings.Replace(commitOf(""), `[[]]`, `["a.b"]`, 1), storeapi.Invalid, "changedPaths: "},
-		{"segment is a fraction", "commit", strings.Replace(commitOf(""), `[[]]`, `[["a",0.5]]`, 1), storeapi.Invalid, "changedPaths: "},
-		{"segment is null", "registerWaiter", `{` + strings.Replace(waiter, `[[]]`, `[[null]]`, 1) + `}`, storeapi.Invalid, "readPaths: "},
+		{"changed path is a string", "commit", strings.Replace(commitOf(""), `[[]]`, `[[],"a.b"]`, 1), storeapi.Invalid, `changedPaths[1]: "a.b" is not a list of strings and whole numbers`},
+		{"segment is a fraction", "commit", strings.Replace(commitOf(""), `[[]]`, `[["a",1.5]]`, 1), storeapi.Invalid, "changedPaths[0][1]: 1.5 is neither a string nor a whole number"},
+		{"segment is long", "commit", strings.Replace(commitOf(""), `[[]]`, `[[["`+long+`"]]]`, 1), storeapi.Invalid, "changedPaths[0][0]: [\"" + long[:30] + "… is neither a string nor a whole number"},
+		{"segment is null", "registerWaiter", `{` + strings.Replace(waiter, `[[]]`, `[[null]]`, 1) + `}`, storeapi.Invalid, "readPaths[0][0]: null is neither a string nor a whole number"},
 		{"read paths are an object", "registerWaiter", `{` + strings.Replace(waiter, `[[]]`, `{}`, 1) + `}`, storeapi.Invalid, "readPaths is an object; want a list"},
 		{"no event", "registerWaiter", `{` + strings.Replace(waiter, `"event":{},`, ``, 1) + `}`, storeapi.Invalid, "missing event"},
 		{"empty workflow", "registerWaiter", `{` + strings.Replace(waiter, `"w"`, `""`, 1) + `}`, storeapi.Invalid, "workflow id"},
@@ -133,8 +134,11 @@ func TestMalformedValues(t *testing.T) {
 		{"wake is a number", "ackWake", `{"wakeId":7}`, storeapi.Invalid, "wakeId is a number; want a string"},
 		{"wake is empty", "ackWake", `{"wakeId":""}`, storeapi.Invalid, "wakeId is empty"},
 
-		{"state of more than 1 MiB", "createStore", `{"storeName":"n","storeId":"new","state":` + large + `}`, storeapi.TooLarge, "the limit is 1048576"},
-		{"event of more than 1 MiB", "registerWaiter", `{` + strings.Replace(waiter, `{}`, large, 1) + `}`, storeapi.TooLarge, "the limit is 1048576"},
+		{"state of more than 1 MiB", "createStore", `{"storeName":"n","storeId":"new","state":` + large + `}`, storeapi.TooLarge, "state is too large: 1048578 bytes, the limit is 1048576"},
+		{"event of more than 1 MiB", "registerWaiter", `{` + strings.Replace(waiter, `{}`, large, 1) + `}`, storeapi.TooLarge, "event is too large: 1048578 bytes, the limit is 1048576"},
+
+		{"state that is too deep", "createStore", `{"storeName":"n","storeId":"new","state":` + nested(9001) + `}`, storeapi.Invalid, "state is nested deeper than 9000 levels"},
+		{"event that is too deep", "registerWaiter", `{` + strings.Replace(waiter, `{}`, nested(9001), 1) + `}`, storeapi.Invalid, "event is nested deeper than 9000 levels"},
 
 		{"store is not there", "getStore", `{"storeName":"n","storeId":"b"}`, storeapi.StoreNotFound, "does not exist"},
 		{"commit to a store that is not there", "commit", strings.Replace(commitOf(""), `"a"`, `"b"`, 1), storeapi.StoreNotFound, "does not exist"},
@@ -144,13 +148,28 @@ func TestMalformedValues(t *testing.T) {
 	})
 }
 
+func nested(levels int) string {
+	return strings.Repeat("[", levels) + strings.Repeat("]", levels)
+}
+
+// A step id names one call: its receipt says nothing of a call of another kind.
+func TestStepOfAnotherKindOfCall(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	at := s.version("a")
+	s.expect(`{"status":"committed"}`, "commit", `{%s,"expected":%s,"nextState":1,"changedPaths":[],"result":0,%s}`, key, at, step)
+	if got := s.refused(storeapi.Invalid, "deleteStoreFrom", `{`+key+`,"expected":`+s.version("a")+`,`+step+`}`); !strings.Contains(got, "was used for another call") {
+		t.Errorf("the message is %q", got)
+	}
+}
+
 // What two values of the greatest size are together, no request to etcd can hold.
 func TestStateAndResultAreTooLargeTogether(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	large := `"` + strings.Repeat("x", 900<<10) + `"`
 	body := fmt.Sprintf(`{%s,"expected":%s,"nextState":%s,"changedPaths":[],"result":%s}`, key, s.version("a"), large, large)
-	if got := s.refused(storeapi.TooLarge, "commit", body); !strings.Contains(got, "together") {
+	if got := s.refused(storeapi.TooLarge, "commit", body); !strings.Contains(got, "together") || strings.Contains(got, "xxx") {
 		t.Errorf("the message is %q", got)
 	}
 	s.ok("commit", `{%s,"expected":%s,"nextState":%s,"changedPaths":[],"result":0}`, key, s.version("a"), large)

@@ -3,10 +3,12 @@ package storeapi
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/holdfast-io/holdfast/internal/stores"
@@ -142,7 +144,9 @@ func (m *members) paths(name string) stores.Paths {
 		return nil
 	}
 	paths, err := stores.ParsePaths(raw)
-	if err != nil {
+	if bad, is := errors.AsType[*execution.InvalidError](err); is {
+		m.refuse("%s%s: %s %s", name, strings.TrimPrefix(bad.What, "paths"), bad.Value, bad.Reason) // its value is JSON: quoted again it is hard to read
+	} else if err != nil {
 		m.refuse("%s: %w", name, err)
 	}
 	return paths

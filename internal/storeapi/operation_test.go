@@ -314,3 +314,20 @@ func TestLargeEvents(t *testing.T) {
 		t.Errorf("%d wakes are pending, want 5", got)
 	}
 }
+
+// The deletion of a store that does not exist does nothing: wakes that are pending because
+// it did not exist stay.
+func TestWakesOfAStoreThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.expect(`{"stale":true}`, "registerWaiter", `{%s}`, waiter)
+	s.expect(`{}`, "deleteStore", `{%s}`, key)
+	if n := len(s.pending()); n != 1 {
+		t.Errorf("%d wakes are pending, want 1", n)
+	}
+	s.version("a")
+	s.expect(`{}`, "deleteStore", `{%s}`, key)
+	if n := len(s.pending()); n != 0 {
+		t.Errorf("%d wakes are pending after the store's deletion, want none", n)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -46,7 +47,7 @@ func ListenAddress(address string) (string, error) {
 }
 
 // Serve answers on the listener until ctx ends, and closes it. Requests that have begun
-// then have 5 seconds to end.
+// then have 5 seconds to end. Of connections, Config.Connections are open at once.
 //
 // Browsers run pages of anybody's, on machines that reach this API. A request that says
 // that it is from the page of another origin is refused and, on a loopback listener,
@@ -74,7 +75,7 @@ func Serve(ctx context.Context, l net.Listener, api *API) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := srv.Serve(netutil.LimitListener(l, api.cfg.Connections)); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("store API: %w", err)
 		}
 		return nil

@@ -1,6 +1,7 @@
 package storeapi_test
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net"
@@ -257,4 +258,119 @@ func TestStop(t *testing.T) {
 			})
 		})
 	}
+}
+
+// dialed returns a client that has one connection, which it keeps.
+func (p *pipes) dialed() *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: p.dial}}
+}
+
+// More connections than the limit wait for one to end.
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server, err := memetcd.New(memetcd.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close()
+		const limit = 2
+		s := newSceneOf(t, server.Client("api", nil), storeapi.Config{Connections: limit})
+		l := newPipes()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := s.serve(ctx, l)
+		var clients [limit + 2]*http.Client
+		answers := make(chan int, len(clients))
+		for i := range clients {
+			clients[i] = l.dialed()
+			go func() {
+				res, err := clients[i].Post("http://localhost/v1/ns/ns/createStore", "application/json", strings.NewReader(create))
+				if err != nil {
+					t.Error(err)
+					answers <- 0
+					return
+				}
+				_, _ = io.Copy(io.Discard, res.Body) // for the connection to be kept
+				res.Body.Close()
+				answers <- i
+			}()
+			synctest.Wait()
+		}
+		if n := len(answers); n != limit {
+			t.Errorf("%d requests were answered, want %d", n, limit)
+		}
+		for range clients {
+			clients[<-answers].CloseIdleConnections()
+			synctest.Wait()
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A stop does not wait for connections that wait.
+func TestStopAtTheBound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server, err := memetcd.New(memetcd.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close()
+		l := newPipes()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := newSceneOf(t, server.Client("api", nil), storeapi.Config{Connections: 1}).serve(ctx, l)
+		conn, err := l.dial(ctx, "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		synctest.Wait()
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A body that does not come is not the same as one that is wrong.
+func TestSlowBody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server, err := memetcd.New(memetcd.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close()
+		s := newSceneOn(t, server.Client("api", nil))
+		l := newPipes()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := s.serve(ctx, l)
+		conn, err := l.dial(ctx, "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "POST /v1/ns/ns/createStore HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		res.Body.Close()
+		if s.isFault(storeapi.Timeout, res.StatusCode, string(answer)); message(string(answer)) != "the body did not arrive within 1m0s" {
+			t.Errorf("the answer is %s", answer)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

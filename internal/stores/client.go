@@ -51,7 +51,10 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Jitter == nil {
 		cfg.Jitter = func(bound time.Duration) time.Duration { return bound / 2 }
 	}
-	return &Client{cfg: cfg}, nil
+	return &Client{cfg: cfg, turns: turns{slow: func(key execution.StoreID) {
+		cfg.Logger.Warn("a call waits for its turn behind another one of this process for the same store; an updater that calls its own store waits for itself",
+			zap.String("store", key.Name), zap.String("id", key.ID), zap.Duration("for", turnPatience))
+	}}}, nil
 }
 
 // A Snapshot is a store at one version. It shares no memory with anything.

@@ -83,7 +83,7 @@ func (d *Deletion) UnmarshalJSON(raw []byte) error {
 func (c *Client) DeleteFrom(ctx context.Context, key execution.StoreID, step *execution.StepID, expected Version) (Deletion, error) {
 	refused := Deletion{Expected: expected}
 	d, err := c.mutate(ctx, mutation{
-		subject: subject{key, step}, op: "conditional deletion", kind: "delete",
+		subject: subject{key, step}, op: "conditional deletion", kind: kindDeleteFrom,
 		decide: func(l *look) (*plan, error) {
 			switch {
 			case expected.Instance == "":

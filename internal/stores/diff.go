@@ -3,9 +3,7 @@ package stores
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"sort"
@@ -28,7 +26,9 @@ const (
 // the same in both documents.
 //
 // Numbers are compared by their text, so that no precision is lost: 1 and 1.0 differ.
-// Of members with the same name the last one counts. Where more than 256 paths differ,
+// An object with members whose names are the same, or differ in case alone, is compared
+// as it is written, and named as a whole: what a reader finds in it depends on their
+// order. Where more than 256 paths differ,
 // or paths of more than 32 KiB, values are named in place of what is in them, the
 // deepest first: at worst the root alone.
 func Diff(before, after json.RawMessage) (Paths, error) {
@@ -50,19 +50,6 @@ func Diff(before, after json.RawMessage) (Paths, error) {
 	return root.paths(), nil
 }
 
-func decodeDocument(doc []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(doc))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more than one value")
-	}
-	return v, nil
-}
-
 // A change is a value that differs.
 type change struct {
 	segment any      // of the value in the one around it
@@ -72,20 +59,19 @@ type change struct {
 // compare returns what differs between the values, and whether anything does.
 func compare(before, after any) (change, bool) {
 	switch b := before.(type) {
-	case map[string]any:
-		if a, is := after.(map[string]any); is {
-			return within(compareMembers(b, a))
+	case *object:
+		a, is := after.(*object)
+		if !is || a.doubled || b.doubled {
+			return change{}, !identical(b, after)
 		}
-		return change{}, true
+		return within(compareMembers(b.byName, a.byName))
 	case []any:
 		if a, is := after.([]any); is {
 			return within(compareElements(b, a))
 		}
 		return change{}, true
-	case string:
-		return change{}, before != after || doubtful(b)
 	}
-	return change{}, before != after
+	return change{}, !identical(before, after)
 }
 
 func within(inner []change) (change, bool) { return change{inner: inner}, len(inner) > 0 }

@@ -3,8 +3,10 @@ package stores_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -39,9 +41,15 @@ func TestDiff(t *testing.T) {
 		{"the empty name", `{"":1}`, `{"":2}`, `[[""]]`},
 		{"great numbers", `[9007199254740992]`, `[9007199254740993]`, `[[0]]`},
 		{"a long fraction", `[0.1000000000000000055511151231257827]`, `[0.1]`, `[[0]]`},
-		{"the last of a name counts", `{"a":1,"a":2}`, `{"a":2}`, `[]`},
+		{"one name twice", `{"x":{"a":1,"a":2},"y":1}`, `{"x":{"a":2},"y":1}`, `[["x"]]`},
+		{"one name twice, in another order", `{"x":{"a":1,"a":2}}`, `{"x":{"a":2,"a":1}}`, `[["x"]]`},
+		{"one name in two cases", `{"x":{"a":1,"A":2,"b":1}}`, `{"x":{"A":2,"a":1,"b":1}}`, `[["x"]]`},
+		{"one name in two cases since", `{"x":{"a":1}}`, `{"x":{"a":1,"A":1}}`, `[["x"]]`},
+		{"one name in two cases, and nothing else", `{"x":{"a":1,"A":[{"b":2}]},"y":1}`, `{"y":2, "x":{"a":1,"A":[{"b":2}]}}`, `[["y"]]`},
+		{"another case", `{"a":1}`, `{"A":1}`, `[["A"],["a"]]`},
 		{"halves of surrogate pairs", `["\ud800"]`, `["\ud801"]`, `[[0]]`},
-		{"names with halves of surrogate pairs", `{"a\ud800":1,"a\ud801":1}`, `{"a\ud800":2,"a\ud801":1}`, "[[\"a\ufffd\"]]"},
+		{"names with halves of surrogate pairs", `{"a\ud800":1,"a\ud801":1}`, `{"a\ud800":2,"a\ud801":1}`, `[[]]`},
+		{"a name with half of a surrogate pair", `{"a\ud800":1}`, `{"a\ud801":1}`, "[[\"a\ufffd\"]]"},
 		{"names beyond what floats tell apart", `{"9007199254740993":1}`, `{"9007199254740993":2}`, `[[9007199254740992]]`},
 		{"names beyond 64 bits", `{"99999999999999999999":1}`, `{"99999999999999999999":2}`, `[[9007199254740992]]`},
 	} {
@@ -115,8 +123,7 @@ func TestDiffUnderReportsNothing(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		before := randomValue(r, 4)
-		after := mutated(r, before, 4)
-		b, a := text(t, before), text(t, after)
+		b, a := muddled(t, r, before), muddled(t, r, mutated(r, before, 4))
 		checkDiff(t, b, a)
 		if t.Failed() {
 			t.Fatalf("seed %d: before %s, after %s", seed, b, a)
@@ -225,7 +232,34 @@ func merge(a, b map[string]place) map[string]stores.Path {
 	return all
 }
 
-var names = []string{"a", "b", "c", "0", "1", "12", "007", "length", "", "é", "a/b"}
+var names = []string{"a", "b", "c", "A", "C", "0", "1", "12", "007", "length", "", "é", "É", "a/b"}
+
+// muddled renders the value as JSON, in some documents with members in any order, some
+// of them twice.
+func muddled(t *testing.T, r *rand.Rand, v any) []byte {
+	t.Helper()
+	if r.IntN(2) == 0 {
+		return text(t, v)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		var members []string
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			for range 1 + r.IntN(8)/7 {
+				members = append(members, string(text(t, name))+":"+string(muddled(t, r, v[name])))
+			}
+		}
+		r.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+		return []byte("{" + strings.Join(members, ",") + "}")
+	case []any:
+		elements := make([]string, len(v))
+		for i := range v {
+			elements[i] = string(muddled(t, r, v[i]))
+		}
+		return []byte("[" + strings.Join(elements, ",") + "]")
+	}
+	return text(t, v)
+}
 
 func randomValue(r *rand.Rand, depth int) any {
 	if depth == 0 {
@@ -268,9 +302,9 @@ func mutated(r *rand.Rand, v any, depth int) any {
 	switch v := v.(type) {
 	case map[string]any:
 		m := map[string]any{}
-		for name, inner := range v {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
 			if r.IntN(6) > 0 {
-				m[name] = mutated(r, inner, max(depth-1, 0))
+				m[name] = mutated(r, v[name], max(depth-1, 0))
 			}
 		}
 		if r.IntN(3) == 0 {

@@ -2,6 +2,7 @@ package stores
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -59,7 +60,10 @@ func (c *Client) mutate(ctx context.Context, m mutation) (done, error) {
 	}
 	m.nonce = newNonce()
 	d, owing, err := c.inTurn(ctx, m)
-	if err != nil {
+	switch missing, is := errors.AsType[*NotFoundError](err); {
+	case is && missing.Store == m.key:
+		return d, missing // it names the store
+	case err != nil:
 		return d, fmt.Errorf("%s of %s: %w", m.op, describe(m.key), err)
 	}
 	if owing {
@@ -86,8 +90,12 @@ func (c *Client) attempt(ctx context.Context, m mutation) (d done, owing bool, e
 	unanswered := false // a try was left without an answer
 	for {
 		switch {
+		case err != nil && unanswered:
+			return done{}, false, fmt.Errorf("%w: %w", fencing.ErrUnknown, err)
 		case err != nil:
 			return done{}, false, err
+		case l.receipt != nil && l.receipt.Kind != m.kind:
+			return done{}, false, &ReceiptError{Step: *m.step, Kind: l.receipt.Kind, Wanted: m.kind}
 		case l.receipt != nil:
 			return done{result: l.receipt.Result, repeated: true}, unanswered, nil
 		case l.gone != "":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -344,5 +345,19 @@ func TestEpochIsCompared(t *testing.T) {
 		if got := b.get(counter); err != nil || runs != 2 || got.Version != int64(version)+1 {
 			t.Fatalf("from epoch %q: %v; %d runs; stored %+v", epoch, err, runs, got)
 		}
+	}
+}
+
+// A try that was left without an answer may have been applied, also where what is there
+// now can't be read.
+func TestUnansweredBeforeADamagedRecord(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.create(counter, "1")
+	key := b.space.Store(storeKey(counter))
+	peer := b.peer(b.unanswered(key, func() { b.txn(etcd.Put{Key: key, Value: []byte("?")}) }))
+	_, err := peer.Update(t.Context(), counter, nil, "update", add(1))
+	if !errors.Is(err, fencing.ErrUnknown) || !strings.Contains(err.Error(), key) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
@@ -21,6 +22,14 @@ type Path []any
 // JSON they are a list of lists: [["messages",0],["status"]].
 type Paths []Path
 
+// with returns the paths and one more, unless it is there.
+func (p Paths) with(path Path) Paths {
+	if slices.ContainsFunc(p, func(q Path) bool { return slices.Equal(q, path) }) {
+		return p
+	}
+	return append(p, path)
+}
+
 // maxExact is where floating point stops to tell integers apart. Segments beyond it
 // are taken for equal, since a runtime whose numbers are floats may have rounded one.
 const maxExact = 1 << 53
@@ -28,24 +37,24 @@ const maxExact = 1 << 53
 // ParsePaths reads the JSON form. It takes nothing but lists of lists of strings and
 // whole numbers; anything else gives an [*execution.InvalidError] that says where.
 func ParsePaths(raw []byte) (Paths, error) {
-	refuse := func(reason string, args ...any) (Paths, error) {
-		return nil, &execution.InvalidError{What: "paths", Value: string(raw), Reason: fmt.Sprintf(reason, args...)}
+	refuse := func(where string, value []byte, reason string) (Paths, error) {
+		return nil, &execution.InvalidError{What: "paths" + where, Value: excerpt(value), Reason: reason}
 	}
 	var lists []json.RawMessage
 	if err := json.Unmarshal(raw, &lists); err != nil || lists == nil {
-		return refuse("are not a JSON list of paths%s", because(err))
+		return refuse("", raw, "are not a JSON list of paths"+because(err))
 	}
 	paths := make(Paths, len(lists))
 	for i, list := range lists {
 		var segments []json.RawMessage
 		if err := json.Unmarshal(list, &segments); err != nil || segments == nil {
-			return refuse("hold as path %d no list of strings and whole numbers, but %s", i, excerpt(list))
+			return refuse(fmt.Sprintf("[%d]", i), list, "is not a list of strings and whole numbers")
 		}
 		paths[i] = make(Path, len(segments))
 		for j, text := range segments {
 			segment, ok := parseSegment(text)
 			if !ok {
-				return refuse("hold as segment %d of path %d no string and no whole number, but %s", j, i, excerpt(text))
+				return refuse(fmt.Sprintf("[%d][%d]", i, j), text, "is neither a string nor a whole number")
 			}
 			paths[i][j] = segment
 		}
@@ -132,7 +141,8 @@ func (p Paths) MarshalJSON() ([]byte, error) {
 // Intersect says whether a change of the one paths can be seen by who has read the
 // others: one path of either is the beginning of, or is, one of the other. So a
 // change of the root is seen by whoever has read anything, and who has read nothing
-// sees no change.
+// sees no change. Names that differ in case alone are the same, as they are to Go's
+// encoding/json.
 func Intersect(read, changed Paths) bool {
 	return slices.ContainsFunc(read, func(r Path) bool { return slices.ContainsFunc(changed, r.meets) })
 }
@@ -149,6 +159,11 @@ func (p Path) meets(q Path) bool {
 
 // sameSegment compares by type, too: the number 0 is not the string "0".
 func sameSegment(a, b any) bool {
+	x, isText := a.(string)
+	y, areTexts := b.(string)
+	if isText && areTexts {
+		return strings.EqualFold(x, y)
+	}
 	return widen(a) == widen(b)
 }
 

@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,9 @@ import (
 // leaves the projection as it is. A member that is absent stays so. A path that leads
 // through anything but an object, an array for instance, keeps that value whole, and
 // the empty path keeps everything.
+//
+// A member is kept, as often as it is there, if its name differs from a given one in
+// case alone: encoding/json may put all of these into one field, in their order.
 func Project(doc json.RawMessage, paths [][]string) (json.RawMessage, Paths, error) {
 	if !json.Valid(doc) {
 		return nil, nil, errors.New("document is not JSON")
@@ -31,8 +35,9 @@ func Project(doc json.RawMessage, paths [][]string) (json.RawMessage, Paths, err
 
 // A wanted is a value that is kept whole, or of which some members are.
 type wanted struct {
+	name    string
 	whole   bool
-	members map[string]*wanted
+	members map[string]*wanted // by their folded names
 }
 
 func (w *wanted) add(path []string) {
@@ -40,13 +45,13 @@ func (w *wanted) add(path []string) {
 		w.whole = true
 		return
 	}
-	inner, found := w.members[path[0]]
+	inner, found := w.members[fold(path[0])]
 	if !found {
-		inner = &wanted{}
+		inner = &wanted{name: path[0]}
 		if w.members == nil {
 			w.members = map[string]*wanted{}
 		}
-		w.members[path[0]] = inner
+		w.members[fold(path[0])] = inner
 	}
 	inner.add(path[1:])
 }
@@ -55,28 +60,73 @@ func (w *wanted) add(path []string) {
 // paths that were read.
 func (w *wanted) project(value json.RawMessage, at Path, read *Paths) (json.RawMessage, error) {
 	if w.whole || !isObject(value) {
-		*read = append(*read, at)
+		*read = read.with(at)
 		return value, nil
 	}
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(value, &all); err != nil {
-		return nil, err
-	}
-	kept := map[string]json.RawMessage{}
-	for _, name := range slices.Sorted(maps.Keys(w.members)) {
-		below := append(slices.Clone(at), segmentOf(name))
-		inner, found := all[name]
-		if !found {
-			*read = append(*read, below)
+	kept, below := []byte{'{'}, map[string]*Paths{} // what was read, by the folded names
+	err := eachMember(value, func(name string, inner json.RawMessage) error {
+		f := fold(name)
+		want := w.members[f]
+		if want == nil {
+			return nil
+		}
+		if below[f] == nil {
+			below[f] = &Paths{}
+		}
+		out, err := want.project(inner, want.below(at), below[f])
+		if err != nil {
+			return err
+		}
+		kept, err = appendMember(kept, name, out)
+		return err
+	})
+	for _, f := range slices.Sorted(maps.Keys(w.members)) {
+		if below[f] == nil {
+			*read = read.with(w.members[f].below(at))
 			continue
 		}
-		out, err := w.members[name].project(inner, below, read)
-		if err != nil {
-			return nil, err
+		for _, path := range *below[f] {
+			*read = read.with(path)
 		}
-		kept[name] = out
 	}
-	return json.Marshal(kept)
+	return append(kept, '}'), err
+}
+
+// below returns the path of the member in the value at the path.
+func (w *wanted) below(at Path) Path { return append(slices.Clone(at), segmentOf(w.name)) }
+
+// eachMember calls fn for the members of an object as they come.
+func eachMember(object json.RawMessage, fn func(name string, value json.RawMessage) error) error {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		name, _ := token.(string) // the decoder sees to it
+		if err := fn(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func appendMember(object []byte, name string, value json.RawMessage) ([]byte, error) {
+	quoted, err := json.Marshal(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(object) > 1 {
+		object = append(object, ',')
+	}
+	return append(append(append(object, quoted...), ':'), value...), nil
 }
 
 // isObject says whether the valid JSON is an object.

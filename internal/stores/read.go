@@ -24,7 +24,7 @@ func (c *Client) Get(ctx context.Context, key execution.StoreID) (Snapshot, erro
 	l, err := c.look(ctx, subject{key: key})
 	switch {
 	case err != nil:
-		return Snapshot{}, fmt.Errorf("get %s: %w", describe(key), err)
+		return Snapshot{}, fmt.Errorf("get of %s: %w", describe(key), err)
 	case l.rec == nil:
 		return Snapshot{}, &NotFoundError{key}
 	}
@@ -49,7 +49,7 @@ func (c *Client) List(ctx context.Context, name string) ([]string, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list the stores named %q: %w", name, err)
+		return nil, fmt.Errorf("list of stores %q: %w", name, err)
 	}
 	slices.Sort(ids) // the keys sort by their encoding
 	return ids, nil

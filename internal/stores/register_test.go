@@ -107,12 +107,12 @@ func TestRegisterRefuses(t *testing.T) {
 	good := waiter(step("x"), counter, b.create(counter, "0"), "1")
 	before := b.dump()
 	for name, spoil := range map[string]func(*stores.Waiter){
-		"store name":         func(w *stores.Waiter) { w.Store.Name = "" },
-		"execution id":       func(w *stores.Waiter) { w.Step.Execution = "" },
-		"step key":           func(w *stores.Waiter) { w.Step.Step = "\x00" },
-		"missing instanceId": func(w *stores.Waiter) { w.Instance = "" },
-		"version":            func(w *stores.Waiter) { w.Since = -1 },
-		"event":              func(w *stores.Waiter) { w.Event = []byte("{") },
+		"store name":   func(w *stores.Waiter) { w.Store.Name = "" },
+		"execution id": func(w *stores.Waiter) { w.Step.Execution = "" },
+		"step key":     func(w *stores.Waiter) { w.Step.Step = "\x00" },
+		"instance":     func(w *stores.Waiter) { w.Instance = "" },
+		"version":      func(w *stores.Waiter) { w.Since = -1 },
+		"event":        func(w *stores.Waiter) { w.Event = []byte("{") },
 	} {
 		w := good
 		spoil(&w)

@@ -118,7 +118,7 @@ func (c *Client) drainOlder(ctx context.Context, upTo int64) (rest, int64, error
 	get := etcd.Get{Key: span.Start, End: span.End, Limit: pageKeys, KeysOnly: true}
 	var old []execution.StoreID
 	left := nothing
-	now := int64(0)
+	var now int64
 	for {
 		res, rev, err := c.cfg.Store.Get(ctx, get)
 		if err != nil {

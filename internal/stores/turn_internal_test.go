@@ -4,9 +4,16 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/holdfast-io/holdfast/internal/keyspace"
+	"github.com/holdfast-io/holdfast/internal/memetcd"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
 
@@ -85,7 +92,7 @@ func TestWhoGivesUpLeavesTheQueue(t *testing.T) {
 				}
 				end, err := ts.take(wait, one)
 				switch {
-				case i%2 == 0 && (end != nil || !errors.Is(err, context.Canceled)):
+				case i%2 == 0 && (end != nil || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "its turn behind another call of this process")):
 					t.Errorf("%d was not cancelled: %v", i, err)
 				case i%2 == 1 && err != nil:
 					t.Errorf("%d: %v", i, err)
@@ -109,6 +116,49 @@ func TestWhoGivesUpLeavesTheQueue(t *testing.T) {
 			t.Errorf("the order was %v", came)
 		}
 		if n := ts.count(); n != 0 {
+			t.Errorf("%d queues are left", n)
+		}
+	})
+}
+
+// A call that waits for long is told of, once.
+func TestLongWaitsForATurnAreToldOf(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zap.WarnLevel)
+		server, err := memetcd.New(memetcd.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close()
+		space, err := keyspace.New("/holdfast", "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := New(Config{
+			Store: server.Client("", nil), Space: space, Logger: zap.New(core),
+			Wake: func(context.Context, execution.StepID) error { return nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Create(t.Context(), one, func() ([]byte, error) { return []byte("1"), nil }); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = c.Update(ctx, one, nil, KindUpdate, func(Snapshot) (*Mutation, error) {
+			return nil, c.Delete(ctx, one) // waits for itself
+		})
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "its turn behind another call of this process") {
+			t.Errorf("got %v", err)
+		}
+		told := logs.All()
+		if len(told) != 1 || !strings.Contains(told[0].Message, "an updater that calls its own store waits for itself") ||
+			told[0].ContextMap()["store"] != one.Name || told[0].ContextMap()["id"] != one.ID {
+			t.Errorf("told %v", told)
+		}
+		if n := c.turns.count(); n != 0 {
 			t.Errorf("%d queues are left", n)
 		}
 	})

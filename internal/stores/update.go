@@ -12,6 +12,17 @@ import (
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
 
+// The kinds of the receipts that calls of Go leave: a receipt answers calls of its kind
+// alone. Frozen.
+const (
+	KindUpdate     = "update"
+	KindUpdateFrom = "updateFrom"
+	KindTake       = "take"
+	KindTakeUntil  = "takeUntil"
+
+	kindDeleteFrom = "delete"
+)
+
 // A Mutation is what a call makes of a snapshot.
 type Mutation struct {
 	State   []byte // the next state, JSON
@@ -33,8 +44,9 @@ type Result struct {
 // applied once (I10): if there is a receipt, change is not called. It must not call
 // the client for the same store, whose turn it has.
 //
-// A store that does not exist gives a [*NotFoundError]; a state or result that is not
-// JSON or too large an [*execution.InvalidError] (with a step of the engine a result
+// A receipt of another kind gives a [*ReceiptError]. A store that does not exist gives a
+// [*NotFoundError]; a state or result that is not JSON, too large, or nested deeper than
+// [MaxDepth] an [*execution.InvalidError] (with a step of the engine a result
 // that is larger than [MaxRecordedBytes] is); a step whose execution was deleted an
 // [execution.ErrLost]. Errors of change are returned as they are, wrapped. None of them
 // changes anything. Without a step id, [fencing.ErrUnknown] says that the mutation may
@@ -42,7 +54,7 @@ type Result struct {
 func (c *Client) Update(ctx context.Context, key execution.StoreID, step *execution.StepID, kind string, change func(Snapshot) (*Mutation, error)) (Result, error) {
 	var missed Snapshot
 	d, err := c.mutate(ctx, mutation{
-		subject: subject{key, step}, op: kind, kind: kind,
+		subject: subject{key, step}, op: operation(kind), kind: kind,
 		decide: func(l *look) (*plan, error) {
 			if l.rec == nil {
 				return nil, &NotFoundError{key}
@@ -89,7 +101,7 @@ type CommitAnswer struct {
 func (c *Client) Commit(ctx context.Context, key execution.StoreID, step *execution.StepID, kind string, expected Version, change func(Snapshot) (*Mutation, error)) (CommitAnswer, error) {
 	var current *Snapshot
 	d, err := c.mutate(ctx, mutation{
-		subject: subject{key, step}, op: kind, kind: kind,
+		subject: subject{key, step}, op: operation(kind), kind: kind,
 		decide: func(l *look) (*plan, error) {
 			switch {
 			case expected.Instance == "":
@@ -118,6 +130,17 @@ func (c *Client) Commit(ctx context.Context, key execution.StoreID, step *execut
 		return CommitAnswer{Status: Conflict, Current: *current}, nil
 	}
 	return CommitAnswer{Status: Committed, Result: d.result}, nil
+}
+
+// operation names the calls of a kind in errors.
+func operation(kind string) string {
+	switch kind {
+	case KindUpdateFrom:
+		return "conditional update"
+	case KindTakeUntil:
+		return KindTake
+	}
+	return kind
 }
 
 // next plans the commit of a mutation.
@@ -176,9 +199,12 @@ func (s subject) recordable(result []byte) error {
 	return execution.ValidateSize("result", escaped.Bytes(), MaxRecordedBytes)
 }
 
-// validateDocument refuses what is not JSON, or too large.
+// validateDocument refuses what is not JSON, too large, or nested too deeply.
 func validateDocument(what string, doc []byte) error {
 	if err := execution.ValidateSize(what, doc, execution.MaxPayloadBytes); err != nil {
+		return err
+	}
+	if err := validateDepth(what, doc); err != nil {
 		return err
 	}
 	if !json.Valid(doc) {

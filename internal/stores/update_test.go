@@ -329,9 +329,11 @@ func TestRulesInTheirOrder(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			s, snap := step("x"), b.create(counter, "1")
+			s, other, snap := step("x"), step("y"), b.create(counter, "1")
 			if c.receipt {
-				_, err := b.DeleteFrom(t.Context(), counter, &s, snap.At())
+				_, err := b.Commit(t.Context(), counter, &s, stores.KindUpdateFrom, snap.At(), add(1))
+				b.must(err)
+				_, err = b.DeleteFrom(t.Context(), counter, &other, b.get(counter).At())
 				b.must(err)
 			}
 			if !c.there {
@@ -342,7 +344,7 @@ func TestRulesInTheirOrder(t *testing.T) {
 			if !c.commit(err, string(done.Status)) {
 				t.Errorf("commit: %+v, %v", done, err)
 			}
-			deletion, err := b.DeleteFrom(t.Context(), counter, &s, at)
+			deletion, err := b.DeleteFrom(t.Context(), counter, &other, at)
 			if outcome := deletion.Reason; !c.deleted(err, map[bool]string{true: "deleted", false: outcome}[deletion.Deleted]) {
 				t.Errorf("deletion: %+v, %v", deletion, err)
 			}

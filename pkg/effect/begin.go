@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-io/holdfast/internal/canonical"
+	"github.com/holdfast-io/holdfast/internal/stores"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
 
@@ -82,6 +83,8 @@ func (r *Request) validate() (json.RawMessage, error) {
 		return refuse("the input has no canonical form: " + err.Error())
 	case len(input) > MaxInputBytes:
 		return refuse(fmt.Sprintf("the input is too large: %d bytes, the limit is %d", len(input), MaxInputBytes))
+	case stores.Depth(input) > maxDepth:
+		return refuse(fmt.Sprintf("the input is nested deeper than %d levels", maxDepth))
 	}
 	return input, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-io/holdfast/internal/canonical"
+	"github.com/holdfast-io/holdfast/internal/stores"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
 
@@ -17,6 +18,10 @@ const (
 	MaxInputBytes  = 256 << 10
 	MaxResultBytes = 160 << 10
 )
+
+// maxDepth bounds how many lists and objects are inside each other in either: what is
+// kept is around it.
+const maxDepth = stores.MaxDepth - 10
 
 // maxMessageBytes bounds the message of a refusal.
 const maxMessageBytes = 8 << 10
@@ -54,6 +59,8 @@ func resultOf(value any) (Result, error) {
 		return Result{}, fmt.Errorf("has no canonical form: %w", err)
 	case len(doc) > MaxResultBytes:
 		return Result{}, fmt.Errorf("is too large: %d bytes, the limit is %d", len(doc), MaxResultBytes)
+	case stores.Depth(doc) > maxDepth:
+		return Result{}, fmt.Errorf("is nested deeper than %d levels", maxDepth)
 	}
 	return Result{Value: doc}, nil
 }

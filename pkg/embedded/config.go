@@ -57,7 +57,8 @@ type Config struct {
 	// and a crash of the machine may lose or corrupt what was acknowledged.
 	NoFsync bool
 
-	// Logger gets etcd's warnings and errors. Default: none.
+	// Logger gets etcd's warnings and errors: of lines with the same message 10 a second,
+	// and how many were left out. Default: none.
 	Logger *zap.Logger
 
 	// QuotaBytes bounds the size of the data; etcd then refuses writes. Default

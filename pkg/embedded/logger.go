@@ -18,7 +18,7 @@ type core struct {
 func newLogger(logger *zap.Logger) (*zap.Logger, zap.AtomicLevel) {
 	level := zap.NewAtomicLevelAt(zapcore.WarnLevel)
 	return logger.Named("etcd").WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
-		return core{c, level}
+		return core{withoutRepeats(c), level}
 	})), level
 }
 

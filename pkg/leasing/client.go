@@ -173,6 +173,9 @@ func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
+	if t.After(keyspace.MaxTime) { // UnixMilli may wrap around, into the past
+		return keyspace.MaxTime.UnixMilli()
+	}
 	return max(t.UnixMilli(), 1)
 }
 

@@ -128,6 +128,12 @@ var calls = map[string]func(*scene) (any, error){
 	"deleteFrom old": func(s *scene) (any, error) { return store.DeleteFrom(s, "s", boards.At("x"), s.old()) },
 	"take":           func(s *scene) (any, error) { return store.Take(s, "s", boards.At("x"), open, done) },
 	"when":           func(s *scene) (any, error) { return store.When(s, "s", boards.At("x"), titled) },
+	"takeUntil": func(s *scene) (any, error) {
+		return second(store.TakeUntil(s, "s", boards.At("x"), s.deadline(), open, done))
+	},
+	"takeUntil late": func(s *scene) (any, error) {
+		return second(store.TakeUntil(s, "s", boards.At("x"), time.Time{}, open, done))
+	},
 	"whenUntil": func(s *scene) (any, error) {
 		return second(store.WhenUntil(s, "s", boards.At("x"), s.deadline(), titled))
 	},
@@ -161,6 +167,8 @@ func TestRecordedForms(t *testing.T) {
 		"deleteFrom":     `{"deleted":true}`,
 		"deleteFrom old": `{"deleted":false,"reason":"conflict","expectedInstanceId":"I","expectedVersion":7,"actualInstanceId":"I","actualVersion":0}`,
 		"take":           `{"matched":true,"selected":{"text":"b","done":true},"instanceId":"I","version":1}`,
+		"takeUntil":      `{"matched":true,"selected":{"text":"b","done":true},"instanceId":"I","version":1}`,
+		"takeUntil late": `{"matched":true,"selected":{"text":"b","done":true},"instanceId":"I","version":1}`,
 		"when":           `"one"`,
 		"whenUntil":      `{"matched":true,"value":"one"}`,
 		"whenUntil late": `{"matched":true,"value":{"text":"b"}}`,
@@ -175,7 +183,7 @@ func TestRecordedForms(t *testing.T) {
 			if got := strings.ReplaceAll(recorded, instance, "I"); err != nil || got != want {
 				t.Errorf("recorded %s, %v\n want %s", got, err, want)
 			}
-			if !slices.Contains([]string{"update", "updateFrom", "deleteFrom", "take"}, name) {
+			if !slices.Contains([]string{"update", "updateFrom", "deleteFrom", "take", "takeUntil", "takeUntil late"}, name) {
 				return
 			}
 			// With the receipt it comes to the same again, whatever became of the store.
@@ -192,10 +200,12 @@ func TestRecordedForms(t *testing.T) {
 			}
 		})
 	}
-	s := newScene(t)
-	s.make("x", board{})
-	if _, err := calls["whenUntil late"](s); err != nil || string(s.answer.Result) != `{"matched":false}` {
-		t.Errorf("without a match: recorded %s, %v", s.answer.Result, err)
+	for _, name := range []string{"whenUntil late", "takeUntil late"} {
+		s := newScene(t)
+		s.make("x", board{})
+		if _, err := calls[name](s); err != nil || string(s.answer.Result) != `{"matched":false}` {
+			t.Errorf("%s without a match: recorded %s, %v", name, s.answer.Result, err)
+		}
 	}
 }
 
@@ -239,6 +249,10 @@ func TestMissesAreArmed(t *testing.T) {
 			_, err := store.Take(s, "s", boards.At("x"), open, done, store.Reads("notes"))
 			return err
 		}, `[["notes"]] since 1`, time.Time{}},
+		{"take until", func(s *scene) error {
+			_, _, err := store.TakeUntil(s, "s", boards.At("x"), deadline, open, done, store.Reads("notes"))
+			return err
+		}, `[["notes"]] since 1`, deadline},
 		{"until", func(s *scene) error {
 			_, _, err := store.WhenUntil(s, "s", boards.At("x"), deadline, titled)
 			return err
@@ -295,6 +309,9 @@ func TestRecordedWaits(t *testing.T) {
 	}{
 		{"the deadline has passed by now", "whenUntil", replay.Wait{Until: past, Store: key}, `{"matched":false}`},
 		{"the deadline has not passed", "whenUntil late", replay.Wait{Until: soon, Store: key}, "suspended"},
+		{"the deadline of a take has passed by now", "takeUntil", replay.Wait{Until: past, Store: key}, `{"matched":false}`},
+		{"the deadline of a take has not passed", "takeUntil late", replay.Wait{Until: soon, Store: key}, "suspended"},
+		{"no deadline of a take was recorded", "takeUntil", replay.Wait{Store: key}, "recorded as a wait without a deadline"},
 		{"no deadline was recorded", "whenUntil", replay.Wait{Store: key}, "recorded as a wait without a deadline: a name must keep its meaning"},
 		{"a deadline was recorded", "when", replay.Wait{Until: past, Store: key}, "recorded as a wait with a deadline"},
 		{"of another store", "take", replay.Wait{Store: execution.StoreID{Name: "board", ID: "y"}}, `recorded as a wait for store "board" with id "y"`},
@@ -320,7 +337,7 @@ func TestRecordedWaits(t *testing.T) {
 // waited is what is recorded of a call that waits.
 func (s *scene) waited(name string) replay.Earlier {
 	w := replay.Wait{Store: execution.StoreID{Name: "board", ID: "x"}}
-	if name == "whenUntil" {
+	if strings.HasSuffix(name, "Until") {
 		w.Until = s.deadline()
 	}
 	return replay.Earlier{Wait: &w, Attempt: 1}
@@ -330,7 +347,7 @@ func (s *scene) waited(name string) replay.Earlier {
 // registered, and the engine goes on to record.
 func TestAnswerOfAnotherHolder(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"when", "whenUntil", "take"} {
+	for _, name := range []string{"when", "whenUntil", "take", "takeUntil"} {
 		s := newScene(t)
 		s.make("x", board{})
 		s.earlier = s.waited(name)
@@ -386,7 +403,7 @@ func TestTakenWhileItRegisters(t *testing.T) {
 // recorded, and a lost execution is lost.
 func TestErrorsThatAreTriedAgain(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"update", "updateFrom", "deleteFrom", "take", "take again", "when again", "whenUntil again"} {
+	for _, name := range []string{"update", "updateFrom", "deleteFrom", "take", "take again", "when again", "whenUntil again", "takeUntil", "takeUntil late", "takeUntil again"} {
 		s := newScene(t)
 		s.make("x", board{})
 		name, again := strings.CutSuffix(name, " again")

@@ -45,6 +45,9 @@ func TestCosts(t *testing.T) {
 		{"wait that matches", "when", 0, ready, 1, 0},
 		{"wait that does not", "when", 0, empty, 2, 1},
 		{"take that does not match", "take", 0, empty, 2, 1},
+		{"take until, that matches", "takeUntil", 0, ready, 1, 1},
+		{"take until, that does not match", "takeUntil", 0, empty, 2, 1},
+		{"take until, whose time is over", "takeUntil late", 0, empty, 1, 1},
 		{"wait that is woken in vain", "when", 1, empty, 2, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

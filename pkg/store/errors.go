@@ -11,7 +11,7 @@ import (
 
 // ErrNotFound says that a store does not exist: create it by GetOrCreate, or check its
 // id. It is [execution.ErrNotFound]. The functions of workflows return what is recorded
-// of it: a *holdfast.StepError with [CodeNotFound].
+// of it: a *holdfast.StepError with [CodeNotFound], of which errors.Is says the same.
 var ErrNotFound = execution.ErrNotFound
 
 // The codes by which errors of this package are recorded.
@@ -21,8 +21,8 @@ const (
 )
 
 // An InvalidStateError refuses a state, and nothing has changed: it can't be encoded, it
-// or the result that would be recorded of it is too large, or the store's [Validate]
-// says so.
+// or the result that would be recorded of it is too large or nested too deeply, or the
+// store's [Validate] says so.
 type InvalidStateError struct {
 	Store execution.StoreID
 	Err   error // what is wrong
@@ -46,6 +46,19 @@ func (e *callerError) Error() string { return e.err.Error() }
 
 func (e *callerError) Unwrap() error { return e.err }
 
+// A misfitError says that what the store holds is no T.
+type misfitError struct {
+	store execution.StoreID
+	into  any // of the type
+	err   error
+}
+
+func (e *misfitError) Error() string {
+	return fmt.Sprintf("state of %s does not fit %T: %v", describe(e.store), e.into, e.err)
+}
+
+func (e *misfitError) Unwrap() error { return e.err }
+
 // plain returns err as the caller is given it: an error that names the store is not
 // wrapped by one that names it again.
 func plain(key execution.StoreID, err error) error {
@@ -54,6 +67,9 @@ func plain(key execution.StoreID, err error) error {
 	}
 	if state, is := errors.AsType[*InvalidStateError](err); is {
 		return state
+	}
+	if misfit, is := errors.AsType[*misfitError](err); is {
+		return misfit
 	}
 	if missing, is := errors.AsType[*stores.NotFoundError](err); is {
 		return missing
@@ -66,19 +82,20 @@ func plain(key execution.StoreID, err error) error {
 }
 
 // durable returns err as it ends a workflow's call: marked, where the call would come
-// to the same again. Everything else is tried again by another delivery.
+// to the same again. Everything else is tried again by another delivery. An error of the
+// caller's own is marked whatever it wraps.
 func durable(key execution.StoreID, err error) error {
-	if err == nil || errors.Is(err, execution.ErrLost) {
+	_, caller := errors.AsType[*callerError](err)
+	if err == nil || !caller && errors.Is(err, execution.ErrLost) {
 		return err
 	}
-	_, caller := errors.AsType[*callerError](err)
 	_, missing := errors.AsType[*stores.NotFoundError](err)
 	_, state := errors.AsType[*InvalidStateError](err)
 	_, input := errors.AsType[*execution.InvalidError](err)
 	if caller || missing || state || input {
 		return replay.Refuse(plain(key, err))
 	}
-	return err
+	return plain(key, err)
 }
 
 // describe names a store in an error.

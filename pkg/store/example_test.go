@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast"
+	"github.com/holdfast-io/holdfast/pkg/fencing"
 	"github.com/holdfast-io/holdfast/pkg/store"
 )
 
@@ -60,6 +61,75 @@ func Example() {
 
 	fmt.Println(must(release.Result(ctx)))
 	// Output: v2 approved by ann
+}
+
+// Approve decides, unless somebody has.
+func Approve(ctx context.Context, client *holdfast.Client, id, by string) error {
+	approval := Approvals.At(id).On(client.Stores())
+	_, err := approval.Update(ctx, func(a *Approval) error {
+		if a.Decision != "" {
+			return fmt.Errorf("%s has decided already", a.By)
+		}
+		a.Decision, a.By = "approved", by
+		return nil
+	})
+	if !errors.Is(err, fencing.ErrUnknown) {
+		return err // nil: it is approved; else nothing has changed
+	}
+	now, err := approval.Get(ctx) // it may be approved: see
+	if err == nil && now.State.By != by {
+		err = errors.New("it is not approved; try again")
+	}
+	return err
+}
+
+// Code outside of workflows has no receipts: see what Approve does about an unknown
+// outcome.
+func ExampleHandle() {
+	ctx := context.Background()
+	client, stop := serve() // holdfast.Open: no worker is needed
+	defer stop()
+
+	fmt.Println(Approve(ctx, client, "release-v3", "ann"))
+	must(Approvals.At("release-v3").On(client.Stores()).GetOrCreate(ctx, Approval{}))
+	fmt.Println(Approve(ctx, client, "release-v3", "ann"))
+	fmt.Println(Approve(ctx, client, "release-v3", "bob"))
+	// Output:
+	// store "approval" with id "release-v3" does not exist
+	// <nil>
+	// ann has decided already
+}
+
+// Whoever waits for a message for too long goes on without one, and takes none later.
+func ExampleTakeUntil() {
+	ctx := context.Background()
+	jobs := store.Define[[]string]("jobs")
+	first := func(all []string) (string, bool) {
+		if len(all) == 0 {
+			return "", false
+		}
+		return all[0], true
+	}
+	next := holdfast.Define("next", func(ctx holdfast.Context, patience time.Duration) (string, error) {
+		job, found, err := store.TakeUntil(ctx, "job", jobs.At("all"), time.Now().Add(patience), first, func(all *[]string, _ string) error {
+			*all = (*all)[1:]
+			return nil
+		})
+		if err != nil || found {
+			return job, err
+		}
+		return "nothing to do", nil
+	})
+	client, stop := serve(next)
+	defer stop()
+
+	must(jobs.At("all").On(client.Stores()).GetOrCreate(ctx, []string{"sweep"}))
+	for range 2 {
+		fmt.Println(must(must(next.Start(ctx, client, time.Millisecond)).Result(ctx)))
+	}
+	// Output:
+	// sweep
+	// nothing to do
 }
 
 // However often a worker dies, each execution counts once.

@@ -13,8 +13,12 @@ import (
 // may be copied; [Ref.On] makes one. In a workflow use the package's functions, which
 // record what they come to.
 //
-// An update that was not answered, because ctx ended or etcd did not come back, may
-// have been made or not: read, and decide.
+// Of a change that was not answered, because ctx ended or etcd did not come back, the
+// error is a fencing.ErrUnknown, by errors.Is, and it may have been made: read, and
+// decide. With any other error nothing has changed.
+//
+// The calls of one process for one store take turns. One that is made by an updater of
+// the same store waits for that, and so for itself, until ctx ends.
 type Handle[T any] struct {
 	client *Client
 	ref    Ref[T]
@@ -37,7 +41,7 @@ func (h Handle[T]) act(op string) (*act[T], error) {
 
 // Get reads the store. One that does not exist gives an [ErrNotFound].
 func (h Handle[T]) Get(ctx context.Context) (Snapshot[T], error) {
-	a, err := h.act("reading")
+	a, err := h.act("get")
 	if err != nil {
 		return Snapshot[T]{}, err
 	}
@@ -98,7 +102,7 @@ func (h Handle[T]) Delete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.client.Delete(ctx, a.key)
+	return plain(a.key, a.client.Delete(ctx, a.key))
 }
 
 // DeleteFrom deletes the store if it is still at the snapshot's version; else the
@@ -109,7 +113,7 @@ func (h Handle[T]) DeleteFrom(ctx context.Context, from Snapshot[T]) (Deletion, 
 		return Deletion{}, err
 	}
 	d, err := a.deleteFrom(ctx, from)
-	return deletion(d), err
+	return deletion(d), plain(a.key, err)
 }
 
 // answer decodes what a call has come to.

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
 
-// A WaitOption configures one [When], [WhenUntil] or [Take].
+// A WaitOption configures one [When], [WhenUntil], [Take] or [TakeUntil].
 type WaitOption func(*waitConfig)
 
 type waitConfig struct{ reads [][]string }
@@ -21,7 +21,8 @@ type waitConfig struct{ reads [][]string }
 // Reads narrows what a wait looks at to the named members of the state, as they are
 // called in its JSON. The selector is given a state that has only these, all else is
 // zero, and only their changes wake the execution. Default: everything. Options add
-// up.
+// up. A member whose name differs in case alone, as another writer may have it, is the
+// same one, as it is to encoding/json.
 func Reads(members ...string) WaitOption {
 	return func(c *waitConfig) {
 		if len(members) == 0 {

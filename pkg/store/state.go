@@ -12,7 +12,7 @@ import (
 func decode[T any](key execution.StoreID, raw []byte) (T, error) {
 	var v, zero T
 	if err := json.Unmarshal(raw, &v); err != nil {
-		return zero, fmt.Errorf("state of %s does not fit %T: %w", describe(key), v, err)
+		return zero, &misfitError{store: key, into: v, err: err}
 	}
 	return v, nil
 }
@@ -43,6 +43,9 @@ func roundTrip[V any](v V) (json.RawMessage, V, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return nil, copied, fmt.Errorf("it can't be encoded as JSON: %w", err)
+	}
+	if stores.Depth(raw) > stores.MaxDepth {
+		return nil, copied, fmt.Errorf("it is nested deeper than %d levels", stores.MaxDepth)
 	}
 	if err := json.Unmarshal(raw, &copied); err != nil {
 		return nil, copied, fmt.Errorf("it can't be decoded from its own JSON: %w", err)
@@ -85,16 +88,32 @@ func (s *Store[T]) mutation(key execution.StoreID, now stores.Snapshot, state T)
 	return &stores.Mutation{State: raw, Changed: changed}, nil
 }
 
+// frame renders what is recorded of the store. What can't be recorded now can't be later.
+func frame(key execution.StoreID, value any) (json.RawMessage, error) {
+	raw, err := json.Marshal(value)
+	if err == nil && stores.Depth(raw) > stores.MaxResultDepth {
+		err = fmt.Errorf("it is nested deeper than %d levels", stores.MaxDepth)
+	}
+	if err != nil {
+		return nil, &InvalidStateError{Store: key, Err: fmt.Errorf("what it comes to can't be recorded: %w", err)}
+	}
+	return raw, nil
+}
+
 // An outcome keeps what a mutation came to. With a step it is left to the receipt,
 // which may be of an earlier call; without one there is none, and nothing to write.
 type outcome struct {
+	key  execution.StoreID
 	step *execution.StepID
 	kept json.RawMessage
 }
 
+// outcome returns an empty one.
+func (a *act[T]) outcome() outcome { return outcome{key: a.key, step: a.step} }
+
 // put gives the mutation its result.
 func (o *outcome) put(m *stores.Mutation, result any) error {
-	raw, err := json.Marshal(result)
+	raw, err := frame(o.key, result)
 	if err != nil {
 		return err
 	}

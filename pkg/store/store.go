@@ -26,7 +26,9 @@ type Option[T any] func(*Store[T])
 // are the engine's own. A bad name is reported by the first use.
 //
 // A T must survive its own JSON: what it doesn't encode is lost. Members that others
-// have written and T doesn't have are dropped by the next update.
+// have written and T doesn't have are dropped by the next update. In a T, any,
+// map[string]any and float64 round numbers beyond 2^53: where others store greater ones
+// use json.Number or json.RawMessage.
 func Define[T any](name string, opts ...Option[T]) *Store[T] {
 	s := &Store[T]{name: name}
 	for _, o := range opts {
@@ -65,7 +67,7 @@ func (s *Store[T]) List(ctx context.Context, c *Client) ([]string, error) {
 	}
 	raw, err := stores.Of(c)
 	if err != nil {
-		return nil, fmt.Errorf("list stores %q: %w", s.name, err)
+		return nil, fmt.Errorf("list of stores %q: %w", s.name, err)
 	}
 	return raw.List(ctx, s.name)
 }
@@ -105,7 +107,10 @@ func (r Ref[T]) key(own execution.ID) (execution.StoreID, error) {
 		}
 		key.ID = string(own)
 	}
-	return key, key.Validate()
+	if err := key.Validate(); err != nil {
+		return key, fmt.Errorf("store %q: %w", r.store.name, err)
+	}
+	return key, nil
 }
 
 // On returns a handle by which any code, outside of workflows, acts on the store.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-io/holdfast/internal/replay"
 	"github.com/holdfast-io/holdfast/internal/stores"
@@ -25,6 +26,7 @@ type Taken[S any] struct {
 type taking[T, S any] struct {
 	query[T, S]
 	claim func(*T, S) error
+	kind  string // of its receipt
 }
 
 var (
@@ -32,24 +34,32 @@ var (
 	errUndeclared = errors.New("the selector matches on the members that Reads names, but not on the whole state: let Reads name all that it looks at")
 )
 
-func newTaking[T, S any](pick func(T) (S, bool), claim func(*T, S) error, opts []WaitOption) (*taking[T, S], error) {
+func newTaking[T, S any](kind string, pick func(T) (S, bool), claim func(*T, S) error, opts []WaitOption) (*taking[T, S], error) {
 	q, err := newQuery(pick, opts)
 	if err == nil && claim == nil {
 		err = errNoClaim
 	}
-	return &taking[T, S]{q, claim}, err
+	return &taking[T, S]{q, claim, kind}, err
 }
 
-// run takes, unless nothing matches. Its result is a Taken.
-func (t *taking[T, S]) run(ctx context.Context, a *act[T]) (look, error) {
-	out := outcome{step: a.step}
+// run takes, unless nothing matches. Its result is a Taken. Where the time is over it is
+// one in any case: a miss is a commit as well, of the state as it is, so that it has a
+// receipt, and no other holder of the step takes afterwards what nobody would be given.
+func (t *taking[T, S]) run(ctx context.Context, a *act[T], over bool) (look, error) {
+	out := a.outcome()
 	var reads stores.Paths
-	res, err := a.client.Update(ctx, a.key, a.step, "take", func(now stores.Snapshot) (*stores.Mutation, error) {
+	res, err := a.client.Update(ctx, a.key, a.step, t.kind, func(now stores.Snapshot) (*stores.Mutation, error) {
 		var m *stores.Mutation
 		var selected json.RawMessage
 		var err error
-		if m, selected, reads, err = t.commit(a, now); m == nil || err != nil {
+		m, selected, reads, err = t.commit(a, now)
+		switch {
+		case err != nil:
 			return nil, err
+		case m == nil && over:
+			return &stores.Mutation{State: now.State, Result: []byte(timeout)}, nil
+		case m == nil:
+			return nil, nil //nolint:nilnil // a miss
 		}
 		return m, out.put(m, Taken[json.RawMessage]{Matched: true, Selected: selected, Instance: now.Instance, Version: now.Version + 1})
 	})
@@ -106,11 +116,11 @@ func TakeNow[T, S any](ctx context.Context, h Handle[T], pick func(T) (S, bool),
 	if err != nil {
 		return Taken[S]{}, err
 	}
-	t, err := newTaking(pick, claim, nil)
+	t, err := newTaking(stores.KindTake, pick, claim, nil)
 	if err != nil {
 		return Taken[S]{}, fmt.Errorf("take of %s: %w", describe(a.key), err)
 	}
-	res, err := t.run(ctx, a)
+	res, err := t.run(ctx, a, false)
 	if err == nil && res.result == nil {
 		return Taken[S]{Instance: res.seen.Instance, Version: res.seen.Version}, nil
 	}
@@ -125,16 +135,36 @@ func TakeNow[T, S any](ctx context.Context, h Handle[T], pick func(T) (S, bool),
 // pick is given the state and says what it selects, or false. claim changes the state
 // so that nobody selects the same again: it marks it, or removes it. Both may run
 // several times, on newer states; they do nothing else, and in particular call no
-// store. A selected pointer into the state, to an element of a list for instance, may
-// be used by claim to change the state, and is recorded as claim leaves it. (The address
-// of a field of T is none: pick has a copy of those.)
+// store.
+//
+// pick's state is a shallow copy of the one that claim is given and that is stored
+// then: they share what is behind pointers, slices and maps. So a selected pointer into
+// a list, say, may be used by claim to change the state, and is recorded as claim leaves
+// it; and what pick itself changed there would be stored: it only looks. The address of a
+// field of T is no such pointer, for pick has a copy of those. With [Reads] pick runs
+// once more before, on a copy of its own that holds just these members.
 //
 // Errors are those of [Update].
 func Take[T, S any](ctx replay.Context, step string, ref Ref[T], pick func(T) (S, bool), claim func(*T, S) error, opts ...WaitOption) (S, error) {
-	t, misuse := newTaking(pick, claim, opts)
+	t, misuse := newTaking(stores.KindTake, pick, claim, opts)
 	c := call[T]{site: replay.Site(), kind: "store take", step: step, ref: ref, misuse: misuse}
-	taken, err := await[Taken[S]](ctx, c, wait{}, func(ctx context.Context, a *act[T], _ *stores.Snapshot) (look, error) {
-		return t.run(ctx, a)
-	})
+	taken, err := await[Taken[S]](ctx, c, wait{}, t.look)
 	return taken.Selected, err
+}
+
+// TakeUntil is [Take] with a deadline. It returns false once the deadline has passed and
+// nothing matches: then nothing is claimed, now or later, whoever replays the step. That
+// is a commit of its own, which leaves the state as it is, gives it the next version, and
+// wakes nobody. What holds of the deadline of [WhenUntil] holds here.
+func TakeUntil[T, S any](ctx replay.Context, step string, ref Ref[T], deadline time.Time, pick func(T) (S, bool), claim func(*T, S) error, opts ...WaitOption) (S, bool, error) {
+	t, misuse := newTaking(stores.KindTakeUntil, pick, claim, opts)
+	c := call[T]{site: replay.Site(), kind: "store take", step: step, ref: ref, misuse: misuse}
+	taken, err := await[Taken[S]](ctx, c, wait{timed: true, deadline: deadline}, t.look)
+	return taken.Selected, taken.Matched, err
+}
+
+// look is a lookFunc. What is known of the store does not help: it is read with the
+// receipt.
+func (t *taking[T, S]) look(ctx context.Context, a *act[T], _ *stores.Snapshot, over bool) (look, error) {
+	return t.run(ctx, a, over)
 }

@@ -18,13 +18,14 @@ type look struct {
 	reads  stores.Paths    // of which a change may make it match
 }
 
-// A lookFunc looks at the store, of which current is known if it is not nil.
-type lookFunc[T any] func(ctx context.Context, a *act[T], current *stores.Snapshot) (look, error)
+// A lookFunc looks at the store, of which current is known if it is not nil. over: the
+// deadline has passed.
+type lookFunc[T any] func(ctx context.Context, a *act[T], current *stores.Snapshot, over bool) (look, error)
 
 // look returns the function that looks whether the selector matches; render makes the
 // result of what was selected.
 func (q query[T, S]) look(render func(json.RawMessage) any) lookFunc[T] {
-	return func(ctx context.Context, a *act[T], current *stores.Snapshot) (l look, err error) {
+	return func(ctx context.Context, a *act[T], current *stores.Snapshot, _ bool) (l look, err error) {
 		if current != nil {
 			l.seen = *current
 		} else if l.seen, err = a.client.Get(ctx, a.key); err != nil {
@@ -39,7 +40,7 @@ func (q query[T, S]) look(render func(json.RawMessage) any) lookFunc[T] {
 		if err != nil {
 			return l, err
 		}
-		l.result, err = json.Marshal(render(raw))
+		l.result, err = frame(a.key, render(raw))
 		return l, err
 	}
 }
@@ -60,8 +61,9 @@ func await[R, T any](ctx replay.Context, c call[T], w wait, see lookFunc[T]) (R,
 	var missed *look // for which this delivery has the wait recorded
 	return record[R](ctx, c, func(ctx context.Context, a *act[T], earlier replay.Earlier) (replay.Answer, error) {
 		if earlier.Wait == nil {
-			l, err := see(ctx, a, nil)
-			answer, answered := w.judge(l)
+			over := w.over()
+			l, err := see(ctx, a, nil, over)
+			answer, answered := judge(l, over)
 			if err != nil || answered {
 				return answer, err
 			}
@@ -75,7 +77,7 @@ func await[R, T any](ctx replay.Context, c call[T], w wait, see lookFunc[T]) (R,
 		w := wait{timed: w.timed, deadline: earlier.Wait.Until, recorded: earlier.Wait}
 		last := missed
 		missed = nil
-		return w.run(last, func(now *stores.Snapshot) (look, error) { return see(ctx, a, now) }, func(l look) (stores.Arming, error) {
+		return w.run(last, func(now *stores.Snapshot, over bool) (look, error) { return see(ctx, a, now, over) }, func(l look) (stores.Arming, error) {
 			return a.client.Arm(ctx, stores.Waiter{
 				Store: a.key, Step: *a.step, Workflow: workflow,
 				Instance: l.seen.Instance, Since: l.seen.Version, Reads: l.reads,
@@ -84,25 +86,33 @@ func await[R, T any](ctx replay.Context, c call[T], w wait, see lookFunc[T]) (R,
 	})
 }
 
-// judge says whether the call is answered by what it has seen, or by the time.
-func (w wait) judge(l look) (answer replay.Answer, answered bool) {
+// over says whether the deadline has passed.
+func (w wait) over() bool { return w.timed && !time.Now().Before(w.deadline) }
+
+// timeout is what a call comes to whose deadline has passed.
+const timeout = `{"matched":false}`
+
+// judge says whether the call is answered by what it has seen, or by the time: over says
+// whether the deadline had passed before it looked.
+func judge(l look, over bool) (answer replay.Answer, answered bool) {
 	switch {
 	case l.result != nil:
 		return replay.Answer{Result: l.result}, true
-	case w.timed && !time.Now().Before(w.deadline):
-		return replay.Answer{Result: json.RawMessage(`{"matched":false}`)}, true
+	case over:
+		return replay.Answer{Result: json.RawMessage(timeout)}, true
 	}
 	return replay.Answer{}, false
 }
 
 // run looks until the call is answered, or is registered as of what the last look has
 // seen. It begins with registering if there was one already.
-func (w wait) run(last *look, see func(*stores.Snapshot) (look, error), arm func(look) (stores.Arming, error)) (replay.Answer, error) {
+func (w wait) run(last *look, see func(*stores.Snapshot, bool) (look, error), arm func(look) (stores.Arming, error)) (replay.Answer, error) {
 	var now *stores.Snapshot
 	for {
 		if last == nil {
-			l, err := see(now)
-			answer, answered := w.judge(l)
+			over := w.over()
+			l, err := see(now, over)
+			answer, answered := judge(l, over)
 			if err != nil || answered {
 				return answer, err
 			}

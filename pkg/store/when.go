@@ -37,7 +37,8 @@ type timed[S any] struct {
 // and nothing matches. A match counts whenever it is seen, also after the deadline, and
 // so does one that comes with it, if it is seen first; whichever is recorded first
 // stays. The deadline counts that the step was first called with, in whole
-// milliseconds, rounded up: a replay may pass another.
+// milliseconds, rounded up: a replay may pass another. One past the year 9999 can't be
+// recorded: a wait for it is the step's recorded failure.
 func WhenUntil[T, S any](ctx replay.Context, step string, ref Ref[T], deadline time.Time, pick func(T) (S, bool), opts ...WaitOption) (S, bool, error) {
 	q, misuse := newQuery(pick, opts)
 	c := call[T]{site: replay.Site(), kind: "store wait", step: step, ref: ref, misuse: misuse}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -259,12 +260,15 @@ func TestCrashesOfATimedWait(t *testing.T) {
 		{"answered, before its record", (*holdfasttest.Env).BeforeRecord, 3},
 		{"answered, not acknowledged", (*holdfasttest.Env).AfterStep, 2},
 	} {
-		for _, match := range []bool{true, false} {
-			t.Run(fmt.Sprint(c.name, ", match ", match), func(t *testing.T) {
+		for name, match := range map[string]bool{"when, a match": true, "when": false, "take, a match": true, "take": false} {
+			t.Run(c.name+", "+name, func(t *testing.T) {
 				holdfasttest.Run(t, func(t *testing.T, env *holdfasttest.Env) {
 					h := create(t, env, board{})
 					deadline := time.Now().Add(2 * time.Hour)
 					w := waiting(func(ctx holdfast.Context) (string, error) {
+						if strings.HasPrefix(name, "take") {
+							return takeTitle(ctx, deadline)
+						}
 						got, matched, err := store.WhenUntil(ctx, "s", boards.At("x"), deadline, titled)
 						return fmt.Sprint(got, matched), err
 					})
@@ -423,7 +427,8 @@ func TestDeletedExecutionsLeaveNothingAtStores(t *testing.T) {
 			_, err := second(store.WhenUntil(ctx, "s", boards.At("x"), time.Now().Add(24*time.Hour), titled))
 			return err
 		},
-		"take": func(ctx holdfast.Context) error { return last(store.Take(ctx, "s", boards.At("x"), open, done)) },
+		"take until": func(ctx holdfast.Context) error { return last(takeTitle(ctx, time.Now().Add(24*time.Hour))) },
+		"take":       func(ctx holdfast.Context) error { return last(store.Take(ctx, "s", boards.At("x"), open, done)) },
 	}
 	for _, c := range []struct {
 		name string

@@ -60,11 +60,11 @@ func mistaken(as string) error {
 }
 
 // result makes an answer of a value.
-func result(value any, err error) (replay.Answer, error) {
+func (a *act[T]) result(value any, err error) (replay.Answer, error) {
 	if err != nil {
 		return replay.Answer{}, err
 	}
-	raw, err := json.Marshal(value)
+	raw, err := frame(a.key, value)
 	return replay.Answer{Result: raw}, err
 }
 
@@ -75,7 +75,7 @@ func result(value any, err error) (replay.Answer, error) {
 func Get[T any](ctx replay.Context, step string, ref Ref[T]) (Snapshot[T], error) {
 	c := call[T]{site: replay.Site(), kind: "store get", step: step, ref: ref}
 	return record[Snapshot[T]](ctx, c, func(ctx context.Context, a *act[T], _ replay.Earlier) (replay.Answer, error) {
-		return result(a.get(ctx))
+		return a.result(a.get(ctx))
 	})
 }
 
@@ -85,7 +85,7 @@ func Get[T any](ctx replay.Context, step string, ref Ref[T]) (Snapshot[T], error
 func GetOrCreate[T any](ctx replay.Context, step string, ref Ref[T], initial T) (Snapshot[T], error) {
 	c := call[T]{site: replay.Site(), kind: "store creation", step: step, ref: ref}
 	return record[Snapshot[T]](ctx, c, func(ctx context.Context, a *act[T], _ replay.Earlier) (replay.Answer, error) {
-		return result(a.create(ctx, initial))
+		return a.result(a.create(ctx, initial))
 	})
 }
 
@@ -98,7 +98,9 @@ func GetOrCreate[T any](ctx replay.Context, step string, ref Ref[T], initial T) 
 // runs again, on what is there then; so it does nothing but change the copy, and in
 // particular calls no store and no Step. Its error changes nothing and is the step's
 // recorded failure, as is a store that does not exist ([CodeNotFound]) and a state that
-// may not be stored ([CodeInvalidState]). A state that is updated by workflows may have
+// may not be stored ([CodeInvalidState]). A stored state that does not fit T, and a panic
+// of fn, are not recorded: the execution is delivered again until a release comes that
+// can read it. A state that is updated by workflows may have
 // about 600 KiB: the receipt holds it once more.
 //
 // Like holdfast.Step it returns ErrSuspended where the delivery ends: return it.
@@ -121,7 +123,7 @@ func needs[T any](fn func(*T) error) error {
 // of it is recorded, whether the store was updated or not. To try again read the store
 // anew, under another name.
 func UpdateFrom[T any](ctx replay.Context, step string, ref Ref[T], from Snapshot[T], fn func(*T) error) (Conditional[T], error) {
-	c := call[T]{site: replay.Site(), kind: "store update", step: step, ref: ref, misuse: needs(fn)}
+	c := call[T]{site: replay.Site(), kind: "store conditional update", step: step, ref: ref, misuse: needs(fn)}
 	return record[Conditional[T]](ctx, c, func(ctx context.Context, a *act[T], _ replay.Earlier) (replay.Answer, error) {
 		raw, err := a.updateFrom(ctx, from, fn)
 		return replay.Answer{Result: raw}, err
@@ -142,9 +144,9 @@ func Delete[T any](ctx replay.Context, step string, ref Ref[T]) error {
 // DeleteFrom is [Handle.DeleteFrom] as a step: of all that replay it, at most one
 // deletes, and a store that was created since is left alone.
 func DeleteFrom[T any](ctx replay.Context, step string, ref Ref[T], from Snapshot[T]) (Deletion, error) {
-	c := call[T]{site: replay.Site(), kind: "store deletion", step: step, ref: ref}
+	c := call[T]{site: replay.Site(), kind: "store conditional deletion", step: step, ref: ref}
 	d, err := record[stores.Deletion](ctx, c, func(ctx context.Context, a *act[T], _ replay.Earlier) (replay.Answer, error) {
-		return result(a.deleteFrom(ctx, from))
+		return a.result(a.deleteFrom(ctx, from))
 	})
 	return deletion(d), err
 }

@@ -290,6 +290,10 @@ func TestErrorsAreRecorded(t *testing.T) {
 			_, err := store.Update(ctx, "s", x, func(*board) error { return fmt.Errorf("bank: %w", codedError{}) })
 			return err
 		}, "CARD", "bank: declined"},
+		{"the updater's own, of a lost lease", func(ctx holdfast.Context) error {
+			_, err := store.Update(ctx, "s", x, func(*board) error { return fmt.Errorf("bank: %w", &execution.LostError{ID: "theirs"}) })
+			return err
+		}, "", "bank: "},
 		{"the claim's own", func(ctx holdfast.Context) error { _, err := store.Take(ctx, "s", x, open, claim(errFull)); return err }, "CARD", "bank: declined"},
 		{"validation", func(ctx holdfast.Context) error { _, err := store.Update(ctx, "s", checked, title("bad")); return err }, "STORE_INVALID_STATE", "is invalid: the board is full"},
 		{"validation of a new one", func(ctx holdfast.Context) error {
@@ -317,6 +321,9 @@ func TestErrorsAreRecorded(t *testing.T) {
 					err := c.call(ctx)
 					if !errors.As(err, &last) {
 						t.Errorf("got %v; want a StepError", err)
+					}
+					if errors.Is(err, store.ErrNotFound) != (c.code == store.CodeNotFound) {
+						t.Errorf("%v is, or is not, that the store does not exist", err)
 					}
 					return "", err
 				}), "e")
@@ -382,7 +389,7 @@ func TestMisuseFailsTheExecution(t *testing.T) {
 		want string
 	}{
 		{"an empty ref", func(ctx holdfast.Context) error { _, err := store.Get(ctx, "s", store.Ref[board]{}); return err }, `store get "s": the Ref is empty`},
-		{"a bad id", func(ctx holdfast.Context) error { return store.Delete(ctx, "s", boards.At("")) }, `store deletion "s": store id ""`},
+		{"a bad id", func(ctx holdfast.Context) error { return store.Delete(ctx, "s", boards.At("")) }, `store deletion "s": store "board": store id ""`},
 		{"no updater", func(ctx holdfast.Context) error { _, err := store.Update(ctx, "s", boards.At("x"), nil); return err }, "the function is nil"},
 		{"no conditional updater", func(ctx holdfast.Context) error {
 			_, err := store.UpdateFrom(ctx, "s", boards.At("x"), store.Snapshot[board]{}, nil)

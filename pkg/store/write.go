@@ -43,8 +43,8 @@ func (a *act[T]) create(ctx context.Context, initial T) (Snapshot[T], error) {
 
 // update returns a Result as JSON.
 func (a *act[T]) update(ctx context.Context, fn func(*T) error) (json.RawMessage, error) {
-	out := outcome{step: a.step}
-	res, err := a.client.Update(ctx, a.key, a.step, "update", func(now stores.Snapshot) (*stores.Mutation, error) {
+	out := a.outcome()
+	res, err := a.client.Update(ctx, a.key, a.step, stores.KindUpdate, func(now stores.Snapshot) (*stores.Mutation, error) {
 		m, err := a.store.change(a.key, now, now.State, fn)
 		if err != nil {
 			return nil, err
@@ -56,8 +56,8 @@ func (a *act[T]) update(ctx context.Context, fn func(*T) error) (json.RawMessage
 
 // updateFrom returns a Conditional as JSON.
 func (a *act[T]) updateFrom(ctx context.Context, from Snapshot[T], fn func(*T) error) (json.RawMessage, error) {
-	out := outcome{step: a.step}
-	res, err := a.client.Commit(ctx, a.key, a.step, "updateFrom", from.at(), func(now stores.Snapshot) (*stores.Mutation, error) {
+	out := a.outcome()
+	res, err := a.client.Commit(ctx, a.key, a.step, stores.KindUpdateFrom, from.at(), func(now stores.Snapshot) (*stores.Mutation, error) {
 		base, _, err := roundTrip(from.State)
 		if err != nil {
 			return nil, &InvalidStateError{Store: a.key, Err: err}
@@ -73,7 +73,7 @@ func (a *act[T]) updateFrom(ctx context.Context, from Snapshot[T], fn func(*T) e
 	case err != nil:
 		return nil, err
 	case res.Status == stores.Conflict:
-		return json.Marshal(Conditional[json.RawMessage]{Reason: ReasonConflict, Expected: Version(from.at()), Actual: Version(res.Current.At())})
+		return frame(a.key, Conditional[json.RawMessage]{Reason: ReasonConflict, Expected: Version(from.at()), Actual: Version(res.Current.At())})
 	}
 	return out.result(res.Result), nil
 }
