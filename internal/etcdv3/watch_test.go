@@ -211,7 +211,7 @@ func TestManyWatchesEnd(t *testing.T) {
 						batches := store.Watch(ctx, span.Start, span.End, 0)
 						<-batches
 						cancel()
-						for range batches { //nolint:revive // until it ends
+						for range batches { // until it ends
 						}
 					}
 				})
