@@ -82,7 +82,7 @@ func (r *run) caughtUp(what string) error {
 		r.mu.Lock()
 		ahead := r.aheadLocked()
 		hard, suspended, alone := r.latch.hard(), r.latch.set(), r.underWay == 1
-		if r.moved == nil {
+		if ahead != "" && r.moved == nil {
 			r.moved = make(chan struct{})
 		}
 		moved := r.moved

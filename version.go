@@ -42,7 +42,7 @@ func Version(ctx Context, change string, oldest, newest int) (int, error) {
 		if oldest < 0 || oldest > newest {
 			misuse = fmt.Errorf("the versions %d to %d are none: the oldest is not less than 0, and not greater than the newest", oldest, newest)
 		}
-		out, err := r.Do(replay.Site(), replay.Call{
+		_, err := r.Do(replay.Site(), replay.Call{
 			Name: change, Kind: kindVersion, Misuse: misuse,
 			Run: func(context.Context, replay.Earlier) (replay.Answer, error) {
 				raw, err := json.Marshal(r.versionNow(newest))
@@ -51,9 +51,6 @@ func Version(ctx Context, change string, oldest, newest int) (int, error) {
 			Accept: func(result json.RawMessage) error { return json.Unmarshal(result, &v) },
 		})
 		if err != nil {
-			return 0, err
-		}
-		if err := json.Unmarshal(out, &v); err != nil {
 			return 0, err
 		}
 	}

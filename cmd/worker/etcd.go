@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-io/holdfast/internal/connect"
 	"github.com/holdfast-io/holdfast/internal/etcd"
 	"github.com/holdfast-io/holdfast/internal/keyspace"
+	"github.com/holdfast-io/holdfast/pkg/execution"
 )
 
 // keyPrefix is the default one of holdfast.Open.
@@ -79,6 +80,19 @@ func (f *etcdFlags) openIfThere(cmd *cobra.Command, more ...holdfast.Option) (*h
 		return nil, failed(err)
 	}
 	return f.open(cmd, e, more...)
+}
+
+// openFor opens the namespace for a command that does something to one execution, which
+// is not found where nothing is.
+func (f *etcdFlags) openFor(cmd *cobra.Command, op, id string) (*holdfast.Client, error) {
+	if err := execution.ID(id).Validate(); err != nil {
+		return nil, err
+	}
+	client, err := f.openIfThere(cmd)
+	if err == nil && client == nil {
+		err = failed(fmt.Errorf("%s %q: %w: namespace %q is empty", op, id, execution.ErrNotFound, f.namespace))
+	}
+	return client, err
 }
 
 // lookTimeout bounds the look at a namespace.

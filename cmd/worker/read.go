@@ -29,15 +29,9 @@ func getCommand() *cobra.Command {
 }
 
 func runGet(cmd *cobra.Command, f etcdFlags, id string) error {
-	if err := execution.ID(id).Validate(); err != nil {
-		return err
-	}
-	client, err := f.openIfThere(cmd)
+	client, err := f.openFor(cmd, "get", id)
 	if err != nil {
 		return err
-	}
-	if client == nil {
-		return failed(fmt.Errorf("get %q: %w: namespace %q is empty", id, execution.ErrNotFound, f.namespace))
 	}
 	defer client.Close()
 	record, err := client.Get(cmd.Context(), id)

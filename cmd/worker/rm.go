@@ -35,15 +35,9 @@ func removeCommand() *cobra.Command {
 }
 
 func runRemove(cmd *cobra.Command, f etcdFlags, id string, cancel bool) error {
-	if err := execution.ID(id).Validate(); err != nil {
-		return err
-	}
-	client, err := f.openIfThere(cmd)
+	client, err := f.openFor(cmd, "delete", id)
 	if err != nil {
 		return err
-	}
-	if client == nil {
-		return failed(fmt.Errorf("delete %q: %w: namespace %q is empty", id, execution.ErrNotFound, f.namespace))
 	}
 	defer client.Close()
 	if cancel {

@@ -105,14 +105,10 @@ func (c *Client) Withdraw(ctx context.Context, key execution.StoreID, step execu
 	if err := validate(key, &step); err != nil {
 		return err
 	}
-	waiter := c.cfg.Space.Waiter(storeKey(key), callKey(step))
-	res, _, err := c.cfg.Store.Get(ctx, etcd.Get{Key: waiter})
-	if kv, there := res.One(); err == nil && there {
-		var r *Registration
-		if r, err = c.registered(kv); err == nil && over(*r) {
-			_, _, err = fencing.Send(ctx, c.cfg.Store, &etcd.Txn{If: []etcd.Compare{etcd.ModIs(waiter, kv.Modified)}, Then: []etcd.Op{etcd.Delete{Key: waiter}}})
-		}
-	}
+	err := c.remove(ctx, key, step, func(kv etcd.KV) (bool, error) {
+		r, err := c.registered(kv)
+		return err == nil && over(*r), err
+	})
 	if err != nil {
 		return fmt.Errorf("withdraw step %q of %q from %s: %w", step.Step, string(step.Execution), describe(key), err)
 	}

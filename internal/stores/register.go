@@ -188,13 +188,23 @@ func (c *Client) Unregister(ctx context.Context, key execution.StoreID, step exe
 	if err := validate(key, &step); err != nil {
 		return err
 	}
-	waiter := c.cfg.Space.Waiter(storeKey(key), callKey(step))
-	res, _, err := c.cfg.Store.Get(ctx, etcd.Get{Key: waiter, KeysOnly: true})
-	if kv, there := res.One(); err == nil && there {
-		_, _, err = fencing.Send(ctx, c.cfg.Store, &etcd.Txn{If: []etcd.Compare{etcd.ModIs(waiter, kv.Modified)}, Then: []etcd.Op{etcd.Delete{Key: waiter}}})
-	}
-	if err != nil {
+	if err := c.remove(ctx, key, step, func(etcd.KV) (bool, error) { return true, nil }); err != nil {
 		return fmt.Errorf("unregister step %q of %q at %s: %w", step.Step, string(step.Execution), describe(key), err)
 	}
 	return nil
+}
+
+// remove removes a step's registration as it was read, if there is one and over says so.
+func (c *Client) remove(ctx context.Context, key execution.StoreID, step execution.StepID, over func(etcd.KV) (bool, error)) error {
+	waiter := c.cfg.Space.Waiter(storeKey(key), callKey(step))
+	res, _, err := c.cfg.Store.Get(ctx, etcd.Get{Key: waiter})
+	kv, there := res.One()
+	if err != nil || !there {
+		return err
+	}
+	if is, err := over(kv); err != nil || !is {
+		return err
+	}
+	_, _, err = fencing.Send(ctx, c.cfg.Store, &etcd.Txn{If: []etcd.Compare{etcd.ModIs(waiter, kv.Modified)}, Then: []etcd.Op{etcd.Delete{Key: waiter}}})
+	return err
 }
