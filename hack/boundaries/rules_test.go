@@ -102,7 +102,7 @@ var rules = []rule{
 	},
 	{
 		pkg: "internal/canonical", must: true,
-		why: "whether two documents are equal is decided in one place, for starts and effects",
+		why: "what documents are equal, and what of them is no text, is decided in one place",
 	},
 	{
 		pkg: "pkg/start", must: true,
@@ -136,7 +136,7 @@ var rules = []rule{
 	},
 	{
 		pkg: "internal/storeapi", must: true,
-		own:    []string{"pkg/execution", "pkg/fencing", "pkg/leasing", "internal/etcd", "internal/keyspace", "internal/stores"},
+		own:    []string{"pkg/execution", "pkg/fencing", "pkg/leasing", "internal/canonical", "internal/etcd", "internal/keyspace", "internal/stores"},
 		others: []string{zap, xsync, xnet},
 		never:  []string{etcdServer, prometheus, cobra},
 		why:    "the stores over HTTP need etcd and no worker",
@@ -205,7 +205,7 @@ var rules = []rule{
 	},
 	{
 		pkg: "internal/shop",
-		own: []string{".", "pkg/execution"}, others: []string{xsync},
+		own: []string{".", "pkg/execution", "internal/canonical"}, others: []string{xsync},
 		why: "the shop's workflows use the door, as any user does",
 	},
 	{

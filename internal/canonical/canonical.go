@@ -28,7 +28,7 @@ func JSON(doc []byte) ([]byte, error) {
 	if !json.Valid(doc) {
 		return nil, errors.New("it is not JSON")
 	}
-	if !utf8.Valid(doc) || loneSurrogate(doc) {
+	if !utf8.Valid(doc) || HalfSurrogate(doc) != "" {
 		return nil, errors.New("it holds text that is not valid Unicode")
 	}
 	in := json.NewDecoder(bytes.NewReader(doc))
@@ -164,40 +164,4 @@ func writeString(out []byte, s string) []byte {
 		}
 	}
 	return append(out, '"')
-}
-
-// loneSurrogate says whether a valid document escapes half of a pair of surrogates,
-// which a decoder would replace.
-func loneSurrogate(doc []byte) bool {
-	for i := 0; i < len(doc); i++ {
-		if doc[i] != '\\' { // outside of strings there is none
-			continue
-		}
-		if i++; doc[i] != 'u' {
-			continue
-		}
-		switch unit := escaped(doc[i+1:]); {
-		case 0xdc00 <= unit && unit < 0xe000:
-			return true
-		case 0xd800 <= unit && unit < 0xdc00:
-			rest := doc[i+5:]
-			if len(rest) < 6 || rest[0] != '\\' || rest[1] != 'u' {
-				return true
-			}
-			if low := escaped(rest[2:]); low < 0xdc00 || low >= 0xe000 {
-				return true
-			}
-			i += 6
-		}
-	}
-	return false
-}
-
-// escaped reads four hexadecimal digits.
-func escaped(digits []byte) (unit rune) {
-	for _, c := range digits[:4] {
-		n := rune(strings.IndexByte(hexDigits, c|0x20))
-		unit = unit<<4 | n
-	}
-	return unit
 }

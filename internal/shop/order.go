@@ -15,9 +15,9 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/holdfast-io/holdfast/internal/canonical"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
 
@@ -84,7 +84,7 @@ func text(fields map[string]json.RawMessage, name string, into *string) error {
 	if json.Unmarshal(raw, into) != nil {
 		return fmt.Errorf("%s is %s: want a string", name, excerpt(raw))
 	}
-	if escape := halfSurrogate(raw); escape != "" {
+	if escape := canonical.HalfSurrogate(raw); escape != "" {
 		return fmt.Errorf("%s holds %s, which is half a character", name, escape)
 	}
 	return nil
@@ -141,37 +141,6 @@ func repeatedKey(line []byte) (key string, repeated bool) {
 		}
 	}
 	return "", false
-}
-
-// halfSurrogate returns an escape in the string, which is valid JSON, that stands for
-// half of a character. The decoder would put U+FFFD in its place and not say so.
-func halfSurrogate(raw []byte) string {
-	for i := 0; i < len(raw); i++ {
-		if raw[i] != '\\' {
-			continue
-		}
-		unit, escaped := codeUnit(raw[i:])
-		switch next, _ := codeUnit(raw[min(i+6, len(raw)):]); {
-		case !escaped:
-			i++ // over what the backslash escapes
-		case !utf16.IsSurrogate(unit):
-			i += 5
-		case utf16.DecodeRune(unit, next) == utf8.RuneError:
-			return string(raw[i : i+6])
-		default:
-			i += 11
-		}
-	}
-	return ""
-}
-
-// codeUnit returns the UTF-16 code unit that the text begins with, as \uXXXX.
-func codeUnit(text []byte) (unit rune, escaped bool) {
-	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
-	return rune(n), err == nil
 }
 
 // describe words an error of the JSON decoder for somebody who looks at the line.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/holdfast-io/holdfast/internal/canonical"
 	"github.com/holdfast-io/holdfast/internal/stores"
 	"github.com/holdfast-io/holdfast/pkg/execution"
 )
@@ -114,7 +115,7 @@ func (m *members) text(name string) (s string) {
 	if !ok {
 		return ""
 	}
-	if halved(raw) {
+	if canonical.HalfSurrogate(raw) != "" {
 		m.refuse("%s%s holds half a character: %s", name, m.where, raw)
 		return ""
 	}
